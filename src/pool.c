@@ -1,0 +1,725 @@
+/* pool.c: the public entry points: check, lock, delegate. Owns the pools' shells.
+ * Launch path (resolve, release): launch.c. Resizing: resize.c. */
+#include "pool.h"
+
+#include "compactor.h"
+#include "options.h"
+#include "refusal.h"
+#include "resize.h"
+#include "stats.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { POOLS_MAX = 255 };
+
+static pthread_mutex_t  shells_mutex = PTHREAD_MUTEX_INITIALIZER;
+static snug_pool       *shells[POOLS_MAX + 1]; /* by tag; 0 is no tag */
+static uint32_t         shell_next = 1;
+static _Atomic uint32_t forks;
+static pthread_once_t   forks_once = PTHREAD_ONCE_INIT;
+
+static void forked(void) {
+    atomic_fetch_add(&forks, 1);
+}
+
+static void forks_watch(void) {
+    pthread_atfork(NULL, NULL, forked);
+}
+
+snug_status snug__pool_open(snug_pool *pool) {
+    if (!pool)
+        return SNUG_INVALID;
+    uint32_t state = atomic_load_explicit(&pool->state, memory_order_acquire);
+    if (snug__unlikely(state == SNUG__POOL_NONE))
+        return SNUG_GONE;
+    if (snug__unlikely(pool->forks != atomic_load_explicit(&forks, memory_order_relaxed)))
+        return SNUG_FORKED;
+    return state == SNUG__POOL_LOST ? SNUG_LOST : SNUG_OK;
+}
+
+snug_status snug__pool_notice(snug_pool *pool, snug_status status) {
+    uint32_t open = SNUG__POOL_OPEN;
+    if (status == SNUG_LOST && atomic_compare_exchange_strong(&pool->state, &open, SNUG__POOL_LOST))
+        snug__log_line(&pool->log, SNUG_LOG_ERRORS, "pool lost: %s", snug__device_error());
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ create, destroy */
+
+/* An unused shell, the one longest so, that a stale pointer to it may go on being told GONE. */
+static snug_pool *shell_take(uint32_t *tag) {
+    for (uint32_t i = 0; i < POOLS_MAX; i++) {
+        *tag       = (shell_next - 1 + i) % POOLS_MAX + 1;
+        if (shells[*tag] && atomic_load(&shells[*tag]->state) != SNUG__POOL_NONE)
+            continue;
+        if (!shells[*tag])
+            shells[*tag] = aligned_alloc(64, (sizeof(snug_pool) + 63) / 64 * 64);
+        else {
+            shell_next = *tag % POOLS_MAX + 1;
+            return shells[*tag];
+        }
+        if (!shells[*tag])
+            return NULL;
+        memset(shells[*tag], 0, sizeof(snug_pool));
+        pthread_mutex_init(&shells[*tag]->lock, NULL);
+        pthread_mutex_init(&shells[*tag]->mover, NULL);
+        pthread_mutex_init(&shells[*tag]->compactor.mutex, NULL);
+        pthread_condattr_t monotonic;
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_cond_init(&shells[*tag]->compactor.wake, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        shell_next = *tag % POOLS_MAX + 1;
+        return shells[*tag];
+    }
+    return NULL;
+}
+
+/* What a life of the pool leaves behind, but for locks and the slots of streams, which go on. */
+static void shell_clear(snug_pool *pool) {
+    pool->jumble_cursor = 0;
+    pool->late.active   = false;
+    pool->bounce_fence  = SNUG__STAMP_NONE;
+    pool->tags          = NULL;
+    pool->tags_made     = 0;
+    memset(pool->backlog, 0, sizeof pool->backlog);
+    memset(&pool->bytes, 0, sizeof pool->bytes);
+    memset(&pool->buffers, 0, sizeof pool->buffers);
+    memset(pool->refused, 0, sizeof pool->refused);
+    pool->live_bytes = pool->pinned_granules = pool->largest_request = pool->requests = pool->granted = 0;
+    pool->moved_bytes = pool->moves_published = pool->moves_cancelled = pool->slides = pool->steps = 0;
+    pool->demand_plans = pool->background_passes = pool->back_offs = pool->mover_copies = 0;
+    pool->copy_bytes_per_second = 0;
+    atomic_store(&pool->client_copies, 0);
+}
+
+static void shell_apply(snug_pool *pool, const snug_pool_options *o) {
+    shell_clear(pool);
+    atomic_store(&pool->compaction_on, !o->compaction_off);
+    pool->jumble              = o->jumble != 0;
+    pool->demand_granules_max = o->demand_bytes_max ? o->demand_bytes_max / SNUG_GRANULE : UINT64_MAX;
+    pool->pin_wait_ns         = o->pin_wait_ns;
+    pool->log                 = (snug__log){o->log_level, o->log, o->log_context};
+    pool->capacity            = o->capacity;
+    pool->bounce_bytes        = o->bounce_bytes;
+    pool->bounce_offset       = (o->capacity + SNUG_ALIGNMENT_MAX - 1) / SNUG_ALIGNMENT_MAX * SNUG_ALIGNMENT_MAX;
+    pool->forks               = atomic_load(&forks);
+}
+
+static void pool_close_device(snug_pool *pool) {
+    snug__order_close(&pool->order);
+    pool->row->arena_release(pool->device);
+    pool->row->close(pool->device);
+}
+
+static void pool_close_tables(snug_pool *pool) {
+    snug__tag *tag, *next;
+    HASH_ITER(hh, pool->tags, tag, next) {
+        HASH_DEL(pool->tags, tag);
+        free(tag);
+    }
+    for (uint32_t i = 0; i < SNUG__TAGS_MAX; i++)
+        pool->tag_list[i] = NULL;
+    snug__handles_close(&pool->handles);
+    snug__map_close(&pool->map);
+}
+
+static snug_status pool_open_device(snug_pool *pool, const snug__device_row *row, int index) {
+    snug_status status = row->open(index, &pool->device);
+    if (status != SNUG_OK)
+        return status;
+    pool->row = row;
+    status    = row->arena_reserve(pool->device, pool->bounce_offset + pool->bounce_bytes);
+    if (status != SNUG_OK) {
+        row->close(pool->device);
+        return status;
+    }
+    pool->base = row->arena_base(pool->device);
+    status     = row->arena_commit(pool->device, pool->bounce_offset, pool->bounce_bytes);
+    if (status == SNUG_OK)
+        status = snug__order_open(&pool->order, row, pool->device, pool);
+    if (status == SNUG_OK)
+        return SNUG_OK;
+    row->arena_release(pool->device);
+    row->close(pool->device);
+    return status;
+}
+
+static snug_status pool_open_tables(snug_pool *pool, uint32_t tag, const snug_pool_options *o) {
+    uint32_t    limit = (uint32_t)(o->capacity / SNUG_GRANULE);
+    uint64_t    ranges = (uint64_t)(o->handles_max < limit ? o->handles_max : limit) * 2 + 65536;
+    snug_status status = snug__handles_open(&pool->handles, tag, o->handles_max, o->generation_first);
+    if (status != SNUG_OK)
+        return status;
+    status = snug__map_open(&pool->map, &pool->order, limit, (uint32_t)ranges);
+    if (status != SNUG_OK)
+        snug__handles_close(&pool->handles);
+    return status;
+}
+
+static uint16_t tag_find(snug_pool *pool, const char *name);
+
+static snug_status pool_fill(snug_pool *pool, uint64_t granules) {
+    tag_find(pool, "");
+    return pool->tags_made ? snug__pool_grow(pool, granules) : SNUG_NO_MEMORY; /* the first tag is that of buffers without one */
+}
+
+snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_options *options, snug_pool **pool) {
+    pthread_once(&forks_once, forks_watch);
+    pthread_mutex_lock(&shells_mutex);
+    uint32_t    tag;
+    snug_pool  *made   = shell_take(&tag);
+    snug_status status = made ? SNUG_OK : SNUG_LIMIT;
+    if (made) {
+        shell_apply(made, options);
+        made->tag = tag;
+        status    = pool_open_device(made, row, options->device_index);
+    }
+    if (status == SNUG_OK) {
+        status = pool_open_tables(made, tag, options);
+        if (status != SNUG_OK)
+            pool_close_device(made);
+    }
+    if (status == SNUG_OK) {
+        status = pool_fill(made, options->commit_bytes / SNUG_GRANULE);
+        if (status != SNUG_OK) {
+            pool_close_device(made);
+            pool_close_tables(made);
+        }
+    }
+    if (status == SNUG_OK) {
+        atomic_store(&made->state, SNUG__POOL_OPEN);
+        *pool = made;
+    }
+    pthread_mutex_unlock(&shells_mutex);
+    return status;
+}
+
+snug_status snug_pool_create(const snug_pool_options *options, snug_pool **pool) {
+    snug__settings settings;
+    if (!pool)
+        return SNUG_INVALID;
+    snug_status status = snug__settings_make(options, getenv("SNUG_OPTIONS"), &settings);
+    if (status != SNUG_OK)
+        return status;
+    const snug__device_row *row = snug__device_find(settings.device);
+    if (!row)
+        return SNUG_NO_DEVICE;
+    snug_pool *made;
+    status = snug__pool_create_on(row, &settings.pool, &made);
+    if (status == SNUG_OK && settings.compactor) {
+        status = snug__compactor_start(made, NULL);
+        if (status != SNUG_OK)
+            snug_pool_destroy(made);
+    }
+    if (status == SNUG_OK)
+        *pool = made;
+    return status;
+}
+
+snug_status snug_pool_destroy(snug_pool *pool) {
+    snug_status status = snug__pool_open(pool);
+    if (status == SNUG_INVALID || status == SNUG_GONE || status == SNUG_FORKED)
+        return status;
+    snug__compactor_stop(pool);
+    pthread_mutex_lock(&shells_mutex);
+    pthread_mutex_lock(&pool->mover);
+    if (status == SNUG_OK)
+        status = snug__order_drain(&pool->order);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->handles.live)
+        snug__log_line(&pool->log, SNUG_LOG_WARNINGS, "pool destroyed with %u live handles, %llu bytes",
+                       pool->handles.live, (unsigned long long)pool->live_bytes);
+    atomic_store(&pool->state, SNUG__POOL_NONE);
+    pool_close_device(pool);
+    pool_close_tables(pool);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_unlock(&pool->mover);
+    pthread_mutex_unlock(&shells_mutex);
+    return status == SNUG_OK ? SNUG_OK : SNUG_LOST;
+}
+
+/* ------------------------------------------------------------------------------------------------ streams */
+
+snug_status snug_stream_attach(snug_pool *pool, void *native, snug_stream **stream) {
+    snug_status status = snug__pool_open(pool);
+    if (status == SNUG_OK && !stream)
+        status = SNUG_INVALID;
+    if (status == SNUG_OK)
+        status = pool->row->stream_check(pool->device, native);
+    if (status == SNUG_OK)
+        status = snug__order_attach(&pool->order, native, stream);
+    return status;
+}
+
+snug_status snug_stream_detach(snug_stream *stream) {
+    if (!stream)
+        return SNUG_INVALID;
+    snug_status status = snug__pool_open(stream->pool);
+    return status == SNUG_OK || status == SNUG_LOST ? snug__order_detach(&stream->pool->order, stream) : status;
+}
+
+snug_status snug_stream_sync(snug_stream *stream) {
+    if (!stream)
+        return SNUG_INVALID;
+    snug_status status = snug__pool_open(stream->pool);
+    if (status != SNUG_OK)
+        return status;
+    if (atomic_load(&stream->state) != SNUG__SLOT_ATTACHED)
+        return SNUG_GONE;
+    return snug__pool_notice(stream->pool, stream->pool->row->stream_sync(stream->pool->device, stream->native));
+}
+
+/* ------------------------------------------------------------------------------------------------ tags, accounts */
+
+/* Under lock. A tag that finds no memory or no room any more counts as none. */
+static uint16_t tag_find(snug_pool *pool, const char *name) {
+    char cut[SNUG_TAG_MAX + 1];
+    snprintf(cut, sizeof cut, "%s", name ? name : "");
+    snug__tag *tag;
+    HASH_FIND_STR(pool->tags, cut, tag);
+    if (tag)
+        return tag->id;
+    if (pool->tags_made == SNUG__TAGS_MAX || !(tag = calloc(1, sizeof *tag)))
+        return 0;
+    memcpy(tag->name, cut, sizeof cut);
+    tag->id = pool->tags_made;
+    HASH_ADD_STR(pool->tags, name, tag);
+    if (!tag->hh.tbl) {
+        free(tag);
+        return 0;
+    }
+    pool->tag_list[pool->tags_made++] = tag;
+    return tag->id;
+}
+
+static void raise_peak(uint64_t *peak, uint64_t now) {
+    if (*peak < now)
+        *peak = now;
+}
+
+void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before, uint64_t size_now) {
+    snug__tag *tag = pool->tag_list[entry->tag];
+    pool->live_bytes += size_now - size_before;
+    pool->bytes.current = pool->live_bytes;
+    if (size_now > size_before)
+        pool->bytes.allocated += size_now - size_before;
+    else
+        pool->bytes.freed += size_before - size_now;
+    raise_peak(&pool->bytes.peak, pool->bytes.current);
+    if (tag) {
+        tag->live_bytes += size_now - size_before;
+        raise_peak(&tag->peak_bytes, tag->live_bytes);
+    }
+}
+
+static void count_buffer(snug_pool *pool, snug__entry *entry, bool born) {
+    snug__tag *tag = pool->tag_list[entry->tag];
+    pool->buffers.current += born ? 1 : -(uint64_t)1;
+    *(born ? &pool->buffers.allocated : &pool->buffers.freed) += 1;
+    raise_peak(&pool->buffers.peak, pool->buffers.current);
+    if (tag)
+        tag->buffers += born ? 1 : -(uint64_t)1;
+}
+
+/* ------------------------------------------------------------------------------------------------ alloc */
+
+snug_status snug__pool_grow(snug_pool *pool, uint64_t granules) {
+    uint64_t unit = pool->row->commit_granule(pool->device);
+    uint64_t from = snug__bytes(pool->map.committed), to = from + snug__bytes(granules);
+    to            = (to + unit - 1) / unit * unit;
+    if (to > pool->capacity)
+        to = pool->capacity;
+    if (to <= from)
+        return SNUG_CAPACITY;
+    snug_status status = snug__pool_notice(pool, pool->row->arena_commit(pool->device, from, to - from));
+    if (status != SNUG_OK)
+        return status;
+    pthread_mutex_lock(&pool->lock);
+    status = snug__map_grow(&pool->map, (uint32_t)((to - from) / SNUG_GRANULE));
+    pthread_mutex_unlock(&pool->lock);
+    if (status != SNUG_OK)
+        pool->row->arena_decommit(pool->device, from, to - from);
+    return status;
+}
+
+typedef struct request {
+    uint64_t  size, alignment;
+    snug__fit fit;
+    uint32_t  flags;
+    uint32_t  roomy; /* granules of the hole it would like: grows_to */
+    uint64_t  wait_ns;
+} request;
+
+static bool wants_low(const request *request) {
+    return request->flags & (SNUG_ALLOC_LONG_PINNED | SNUG_ALLOC_IMMOVABLE);
+}
+
+/* How much more must be committed for the request, given that the hole at the end can be part of it. */
+static uint64_t growth_needed(snug_pool *pool, snug__fit fit) {
+    const snug__range *last = pool->map.last == SNUG__NONE ? NULL : snug__range_at(&pool->map, pool->map.last);
+    uint64_t           want = (uint64_t)fit.size + fit.alignment - 1;
+    uint64_t           have = last && last->kind == SNUG__RANGE_FREE ? last->size : 0;
+    return want > have ? want - have : 1;
+}
+
+/* Under mover. Settle, search, compact, grow, search again; OK or a verdict, with the lock held. */
+static snug_status ladder(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset) {
+    snug__pool_notice(pool, snug__order_poll(&pool->order));
+    snug_status verdict = snug__compactor_room(pool, fit, node, offset);
+    while (verdict != SNUG_OK && verdict != SNUG_LOST && pool->map.committed < pool->map.limit) {
+        uint64_t needed = growth_needed(pool, fit);
+        pthread_mutex_unlock(&pool->lock);
+        snug_status grown = snug__pool_grow(pool, needed);
+        if (grown != SNUG_OK) {
+            pthread_mutex_lock(&pool->lock);
+            return grown;
+        }
+        verdict = snug__compactor_room(pool, fit, node, offset);
+    }
+    return verdict;
+}
+
+static bool worth_waiting(snug_status verdict) {
+    return verdict == SNUG_PENDING || verdict == SNUG_PINNED;
+}
+
+/* OK or a verdict, with the lock held. */
+static snug_status find_slowly(snug_pool *pool, const request *request, uint32_t *node, uint32_t *offset) {
+    uint64_t deadline = snug__pool_now(pool) + request->wait_ns;
+    for (;;) {
+        pthread_mutex_lock(&pool->mover);
+        snug_status verdict = SNUG_PENDING;
+        *node               = SNUG__NONE;
+        if (wants_low(request) && (*node = snug__compactor_room_low(pool, request->fit, SNUG__NONE,
+                                                                    SNUG__LOW_COST_MAX / SNUG_GRANULE, offset)) == SNUG__NONE)
+            pthread_mutex_unlock(&pool->lock);
+        if (*node != SNUG__NONE)
+            verdict = SNUG_OK;
+        else
+            verdict = ladder(pool, request->fit, node, offset);
+        pthread_mutex_unlock(&pool->mover);
+        if (!worth_waiting(verdict) || snug__pool_now(pool) >= deadline)
+            return verdict;
+        pthread_mutex_unlock(&pool->lock);
+        sched_yield();
+    }
+}
+
+/* OK or a verdict, with the lock held. */
+static snug_status find(snug_pool *pool, const request *request, uint32_t *node, uint32_t *offset) {
+    pthread_mutex_lock(&pool->lock);
+    snug__pool_bury_dead(pool);
+    *node = SNUG__NONE;
+    if (wants_low(request)) {
+        pthread_mutex_unlock(&pool->lock);
+        return find_slowly(pool, request, node, offset);
+    }
+    if (request->roomy > request->fit.size) {
+        snug__fit roomy = request->fit;
+        roomy.size      = request->roomy;
+        *node           = snug__map_find(&pool->map, roomy, offset);
+    }
+    if (*node == SNUG__NONE)
+        *node = snug__map_find(&pool->map, request->fit, offset);
+    if (*node != SNUG__NONE)
+        return SNUG_OK;
+    pthread_mutex_unlock(&pool->lock);
+    return find_slowly(pool, request, node, offset);
+}
+
+/* Under lock: the range is the entry's from now on, its fence what the contents wait for. */
+static snug_status settle_in(snug_pool *pool, const request *request, snug__entry *entry, uint32_t node, uint32_t offset) {
+    snug__stamp ready = SNUG__STAMP_NONE;
+    entry->range      = SNUG__NONE;
+    if (request->size) {
+        uint32_t index = snug__handles_index(&pool->handles, entry);
+        node           = snug__range_take(&pool->map, node, offset, request->fit.size, SNUG__RANGE_LIVE, index);
+        if (node == SNUG__NONE)
+            return SNUG_NO_MEMORY;
+        snug__range *range = snug__range_at(&pool->map, node);
+        if (!snug__order_settled(&pool->order, range->fence))
+            ready = range->fence;
+        range->fence = SNUG__STAMP_NONE;
+        range->fixed = (request->flags & SNUG_ALLOC_IMMOVABLE) != 0;
+        if (range->fixed)
+            pool->pinned_granules += range->size;
+        entry->range = node;
+    }
+    snug__entry_fill(entry, snug__word_current(atomic_load(&entry->word)), request->size ? offset : SNUG__NONE, ready);
+    return SNUG_OK;
+}
+
+static snug_status request_make(const snug_pool *pool, uint64_t size, const snug_alloc_options *given,
+                                snug_alloc_options *o, request *request) {
+    *o = snug_alloc_options_default();
+    if (given) {
+        if (given->struct_size < sizeof(size_t))
+            return SNUG_INVALID;
+        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
+    }
+    uint64_t alignment = o->alignment ? o->alignment : SNUG_GRANULE;
+    if (alignment > SNUG_ALIGNMENT_MAX || (alignment & (alignment - 1)))
+        return SNUG_ALIGNMENT;
+    if (size > SNUG_SIZE_MAX)
+        return SNUG_TOO_LARGE;
+    if (o->flags & ~(uint32_t)(SNUG_ALLOC_LONG_PINNED | SNUG_ALLOC_IMMOVABLE | SNUG_ALLOC_SETTLED))
+        return SNUG_INVALID;
+    if (alignment < SNUG_GRANULE)
+        alignment = SNUG_GRANULE;
+    uint64_t roomy = o->grows_to > pool->capacity ? pool->capacity : o->grows_to;
+    *request       = (struct request){
+        .size      = size,
+        .alignment = alignment,
+        .fit       = {(uint32_t)snug__granules(size), (uint32_t)(alignment / SNUG_GRANULE), (o->flags & SNUG_ALLOC_SETTLED) != 0},
+        .flags     = o->flags,
+        .roomy     = (uint32_t)snug__granules(roomy),
+        .wait_ns   = o->wait_ns,
+    };
+    return SNUG_OK;
+}
+
+static void entry_describe(snug_pool *pool, snug__entry *entry, const request *request, const char *tag) {
+    atomic_store_explicit(&entry->size, request->size, memory_order_relaxed);
+    entry->alignment_log2 = (uint8_t)__builtin_ctzll(request->alignment);
+    entry->flags          = (uint8_t)request->flags;
+    entry->tag            = tag_find(pool, tag);
+}
+
+/* Without the lock. OK: the entry is one's own, not yet live. */
+static snug_status entry_take(snug_pool *pool, const request *request, snug__entry **entry) {
+    pthread_mutex_lock(&pool->lock);
+    snug__pool_bury_dead(pool);
+    pool->requests++;
+    if (pool->largest_request < request->size)
+        pool->largest_request = request->size;
+    snug_status status = snug__handles_take(&pool->handles, entry);
+    if (status == SNUG_OK && request->size > pool->capacity) {
+        snug__handles_give_back(&pool->handles, *entry);
+        status = snug__refusal_make(pool, SNUG_LIMIT, request->size, request->alignment);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options *options, snug_handle *handle) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    request            request;
+    snug_alloc_options o;
+    if (!handle)
+        return SNUG_INVALID;
+    if ((status = request_make(pool, size, options, &o, &request)) != SNUG_OK)
+        return status;
+    snug__entry *entry;
+    if ((status = entry_take(pool, &request, &entry)) != SNUG_OK)
+        return status;
+    uint32_t node = SNUG__NONE, offset = SNUG__NONE;
+    if (size)
+        status = find(pool, &request, &node, &offset);
+    else
+        pthread_mutex_lock(&pool->lock);
+    if (status == SNUG_OK)
+        status = settle_in(pool, &request, entry, node, offset);
+    else
+        status = snug__refusal_make(pool, status, size, request.alignment);
+    if (status == SNUG_OK) {
+        entry_describe(pool, entry, &request, o.tag);
+        snug__pool_count(pool, entry, 0, size);
+        count_buffer(pool, entry, true);
+        pool->granted++;
+        *handle = snug__handles_live(&pool->handles, entry);
+    } else {
+        snug__handles_give_back(&pool->handles, entry);
+    }
+    snug__stats_check_debug(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ free */
+
+void snug__pool_bury(snug_pool *pool, snug__entry *entry) {
+    unsigned    slot  = snug__word_current(atomic_load(&entry->word));
+    snug__stamp fence = snug__entry_fence(&pool->order, entry, slot);
+    if (entry->range != SNUG__NONE) {
+        snug__range *range = snug__range_at(&pool->map, entry->range);
+        if (range->copying) { /* the mover gives it back once its copy has a stamp */
+            range->fence = snug__order_unite(&pool->order, range->fence, fence);
+            range->entry = SNUG__NONE;
+            snug__range_set_kind(&pool->map, entry->range, SNUG__RANGE_ORPHAN);
+        } else {
+            snug__range_free(&pool->map, entry->range, fence);
+        }
+        entry->range = SNUG__NONE;
+    }
+    snug__handles_give_back(&pool->handles, entry);
+}
+
+void snug__pool_bury_dead(snug_pool *pool) {
+    for (uint32_t index = snug__handles_pop_dead(&pool->handles); index != SNUG__NONE;) {
+        snug__entry *entry = snug__handles_at(&pool->handles, index);
+        index              = entry->next;
+        snug__pool_bury(pool, entry);
+    }
+}
+
+/* Under lock, once the handle is dead: nothing of it counts as live any more. */
+static void uncount(snug_pool *pool, snug__entry *entry) {
+    snug__pool_count(pool, entry, atomic_load(&entry->size), 0);
+    count_buffer(pool, entry, false);
+    pool->handles.live--;
+    if (entry->range != SNUG__NONE && snug__range_at(&pool->map, entry->range)->fixed) {
+        snug__range_at(&pool->map, entry->range)->fixed = 0;
+        pool->pinned_granules -= snug__range_at(&pool->map, entry->range)->size;
+    }
+}
+
+snug_status snug_free(snug_pool *pool, snug_handle handle) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK && status != SNUG_LOST)
+        return status;
+    snug__entry *entry;
+    status = snug__handles_find(&pool->handles, handle, &entry);
+    if (status != SNUG_OK)
+        return status;
+    pthread_mutex_lock(&pool->lock); /* before the word: the last unpin may bury it the moment it is DYING */
+    while ((status = snug__entry_kill(entry, snug__handle_generation(handle))) == SNUG_TIMEOUT) {
+        pthread_mutex_unlock(&pool->lock);
+        snug__entry_thawed(entry);
+        pthread_mutex_lock(&pool->lock);
+    }
+    if (status == SNUG_OK) {
+        uncount(pool, entry);
+        snug__pool_bury(pool, entry);
+    } else if (status == SNUG_BUSY) {
+        uncount(pool, entry);
+        if (entry->range != SNUG__NONE)
+            snug__range_set_kind(&pool->map, entry->range, SNUG__RANGE_PENDING);
+        status = SNUG_OK;
+    }
+    snug__pool_bury_dead(pool);
+    snug__stats_check_debug(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+snug_status snug_resize(snug_pool *pool, snug_handle handle, uint64_t new_size) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    snug__entry *entry;
+    if ((status = snug__handles_find(&pool->handles, handle, &entry)) != SNUG_OK)
+        return status;
+    if (new_size > SNUG_SIZE_MAX)
+        return SNUG_TOO_LARGE;
+    pthread_mutex_lock(&pool->mover);
+    status = snug__resize(pool, entry, snug__handle_generation(handle), new_size);
+    pthread_mutex_unlock(&pool->mover);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ compaction */
+
+uint64_t snug_moves(snug_pool *pool) {
+    return pool ? atomic_load(&pool->moves) : 0;
+}
+
+snug_status snug_compact(snug_pool *pool, const snug_budget *budget, snug_compact_result *result) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    if (result && result->struct_size < sizeof(size_t))
+        return SNUG_INVALID;
+    snug_compact_result made = {.struct_size = sizeof made, .state = SNUG_COMPACT_DONE};
+    pthread_mutex_lock(&pool->mover);
+    if (pool->compaction_on) {
+        snug__tidy tidy = {.budget = budget ? *budget : (snug_budget){0, 0, 0}};
+        status          = snug__compactor_step(pool, &tidy, &made);
+    }
+    pthread_mutex_unlock(&pool->mover);
+    if (status == SNUG_OK && result) {
+        size_t size = result->struct_size < sizeof made ? result->struct_size : sizeof made;
+        memcpy(result, &made, size);
+        result->struct_size = size;
+    }
+    return status;
+}
+
+snug_status snug_compactor_start(snug_pool *pool, const snug_compactor_options *options) {
+    snug_status status = snug__pool_open(pool);
+    return status == SNUG_OK ? snug__compactor_start(pool, options) : status;
+}
+
+snug_status snug_compactor_stop(snug_pool *pool) {
+    snug_status status = snug__pool_open(pool);
+    if (status == SNUG_OK || status == SNUG_LOST)
+        snug__compactor_stop(pool);
+    return status == SNUG_LOST ? SNUG_OK : status;
+}
+
+snug_status snug_compaction_set(snug_pool *pool, int enabled) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    pthread_mutex_lock(&pool->mover);
+    if (!enabled)
+        snug__late_cancel(pool);
+    atomic_store(&pool->compaction_on, enabled != 0);
+    pthread_mutex_unlock(&pool->mover);
+    return SNUG_OK;
+}
+
+/* Under mover: takes the free tail above keep out of the map; granules taken. *fence: of what it was. */
+static uint32_t tail_take(snug_pool *pool, uint64_t keep_bytes, snug__stamp *fence) {
+    uint64_t unit  = pool->row->commit_granule(pool->device);
+    uint32_t taken = 0;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->map.last != SNUG__NONE) {
+        snug__range last  = *snug__range_at(&pool->map, pool->map.last);
+        uint64_t    floor = last.kind == SNUG__RANGE_FREE ? snug__bytes(last.offset) : snug__bytes(pool->map.committed);
+        floor             = floor < keep_bytes ? keep_bytes : floor;
+        floor             = (floor + unit - 1) / unit * unit;
+        if (floor < snug__bytes(pool->map.committed)) {
+            taken  = pool->map.committed - (uint32_t)(floor / SNUG_GRANULE);
+            *fence = last.fence;
+            snug__map_shrink(&pool->map, taken);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+/* Under mover: waits for all that uses the tail, the movers' discarded copies included, then gives it to the device. */
+static snug_status tail_return(snug_pool *pool, uint32_t granules, snug__stamp fence) {
+    snug_status status = snug__order_host_wait(&pool->order, fence);
+    for (int which = 0; which < 2 && status == SNUG_OK; which++)
+        status = snug__order_stream_sync(&pool->order, pool->order.mover[which], false);
+    if (status == SNUG_OK)
+        status = pool->row->arena_decommit(pool->device, snug__bytes(pool->map.committed), snug__bytes(granules));
+    if (status != SNUG_OK) {
+        pthread_mutex_lock(&pool->lock);
+        snug__assert(snug__map_grow(&pool->map, granules) == SNUG_OK);
+        pthread_mutex_unlock(&pool->lock);
+    }
+    return snug__pool_notice(pool, status);
+}
+
+snug_status snug_trim(snug_pool *pool, uint64_t keep_bytes, uint64_t *returned) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    snug__stamp fence = SNUG__STAMP_NONE;
+    pthread_mutex_lock(&pool->mover);
+    status         = snug__compactor_pack(pool);
+    uint32_t taken = status == SNUG_OK ? tail_take(pool, keep_bytes, &fence) : 0;
+    if (taken)
+        status = tail_return(pool, taken, fence);
+    pthread_mutex_unlock(&pool->mover);
+    if (status == SNUG_OK && returned)
+        *returned = snug__bytes(taken);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* pool.h: a pool's state, for pool.c and the rooms below it (compactor, move, stats, refusal).
+ *
+ * Locks, in the order in which they nest:
+ *   mover  whoever plans and moves: one at a time. Also resize, trim, quote. Never taken on the launch path
+ *   lock   map, table of handles, counters, tags. Held for short: no device call that may block, no wait
+ *   order  see order.h
+ * The launch path takes none of them.
+ * Pools are shells that are never freed, so that a call on a destroyed one can say GONE. */
+#ifndef SNUG__POOL_H
+#define SNUG__POOL_H
+
+#include "device.h"
+#include "log.h"
+#include "plan.h"
+
+#include <pthread.h>
+
+enum { SNUG__POOL_NONE, SNUG__POOL_OPEN, SNUG__POOL_LOST };
+
+enum { SNUG__BACKGROUND = 0, SNUG__DEMAND = 1 }; /* the two mover streams */
+
+enum { SNUG__TAGS_MAX = 4096 };
+
+/* What is spent at most on bringing a buffer that will be pinned long to the low end. */
+#define SNUG__LOW_COST_MAX (UINT64_C(16) << 20)
+
+/* A buffer larger than the step's budget on its way: copied piece by piece over several steps. */
+typedef struct snug__late {
+    bool       active;
+    snug__item item;
+    uint32_t   copied; /* granules */
+} snug__late;
+
+/* What is enqueued on a mover's stream and hasn't been seen to be done: operations by the stamp behind them, oldest first. */
+enum { SNUG__OPS_MAX = 256 };
+typedef struct snug__backlog {
+    uint32_t ops, unstamped; /* of ops: not yet behind a stamp */
+    uint32_t first, count;
+    struct { uint64_t epoch; uint32_t ops; } stamped[SNUG__OPS_MAX];
+} snug__backlog;
+
+typedef struct snug__tag {
+    char           name[SNUG_TAG_MAX + 1];
+    uint16_t       id;
+    uint64_t       live_bytes, peak_bytes, buffers;
+    UT_hash_handle hh;
+} snug__tag;
+
+typedef struct snug__compactor {
+    snug_compactor_options options;
+    pthread_t              thread;
+    pthread_mutex_t        mutex;
+    pthread_cond_t         wake;
+    bool                   running, stop;
+    bool                   in_pass;
+    uint64_t               fruitless_changes; /* the map's changes when a step last found nothing to do */
+    uint32_t               back_off;          /* doublings of the interval since */
+} snug__compactor;
+
+struct snug_pool {
+    _Atomic uint32_t        state;
+    uint32_t                tag; /* of its handles; also its place in the list of pools */
+    uint32_t                forks; /* of the process when the pool was made */
+    const snug__device_row *row;
+    snug__device           *device;
+    char                   *base;
+
+    _Atomic uint32_t compaction_on; /* changed under mover */
+    bool             jumble;
+    uint64_t         demand_granules_max;
+    uint64_t         pin_wait_ns;
+    snug__log        log;
+
+    snug__order      order;
+    pthread_mutex_t  lock;
+    snug__handles    handles;
+    snug__map        map;
+    snug__tag       *tags; /* by name */
+    snug__tag       *tag_list[SNUG__TAGS_MAX]; /* by id; 0 is "", which also takes what finds no more room */
+    uint16_t         tags_made;
+
+    pthread_mutex_t  mover;
+    snug__plan       plan;
+    snug__late       late;
+    uint32_t         jumble_cursor;
+    snug__backlog    backlog[2]; /* of the mover streams */
+    uint64_t         bounce_offset, bounce_bytes;
+    snug__stamp      bounce_fence;
+    uint64_t         copy_bytes_per_second; /* 0: not measured yet */
+
+    uint64_t         capacity;
+    uint64_t         live_bytes, pinned_granules; /* under lock, with what follows */
+    snug_counts      bytes, buffers;
+    uint64_t         largest_request;
+    uint64_t         requests, granted, refused[SNUG_STATUS_COUNT];
+    uint64_t         moved_bytes, moves_published, moves_cancelled, slides;
+    uint64_t         steps, demand_plans, background_passes, back_offs;
+    uint64_t         mover_copies;
+    _Atomic uint64_t client_copies;
+
+    snug__compactor  compactor;
+    _Alignas(64) _Atomic uint64_t moves; /* snug_moves */
+};
+
+static inline snug__planner snug__pool_planner(snug_pool *pool) {
+    return (snug__planner){&pool->map, &pool->handles};
+}
+
+static inline uint64_t snug__pool_now(snug_pool *pool) {
+    return pool->row->now_ns(pool->device);
+}
+
+static inline uint64_t snug__bytes(uint64_t granules) {
+    return granules * SNUG_GRANULE;
+}
+
+/* Below 2^31 for every size up to SNUG_SIZE_MAX. */
+static inline uint64_t snug__granules(uint64_t bytes) {
+    return bytes / SNUG_GRANULE + (bytes % SNUG_GRANULE != 0);
+}
+
+/* Makes the pool LOST if the status says so; returns the status. */
+snug_status snug__pool_notice(snug_pool *pool, snug_status status);
+
+/* Can this pool be called at all? OK, LOST, FORKED, GONE. */
+snug_status snug__pool_open(snug_pool *pool);
+
+/* Under lock: the account of a buffer's size, with its tag. */
+void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before, uint64_t size_now);
+
+/* Under mover, not lock: commits up to so many more granules of the arena. CAPACITY: all is committed. */
+snug_status snug__pool_grow(snug_pool *pool, uint64_t granules);
+
+/* Under lock: gives back the range of an entry whose generation has ended, and the entry. */
+void snug__pool_bury(snug_pool *pool, snug__entry *entry);
+/* Under lock: buries what last unpins have ended. */
+void snug__pool_bury_dead(snug_pool *pool);
+
+/* The pool on a given row; what snug_pool_create calls. For tests, which bring rows that fail. */
+snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_options *options, snug_pool **pool);
+
+#endif

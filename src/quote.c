@@ -1,0 +1,87 @@
+/* quote.c: what an allocation would take, found by making its plan and taking it back. */
+#include "compactor.h"
+#include "refusal.h"
+
+/* Under mover: copies within the bounce buffer, the host waiting for them. */
+static uint64_t measure_rate(snug_pool *pool) {
+    uint64_t bytes = pool->bounce_bytes / 2 / SNUG_GRANULE * SNUG_GRANULE, copied = 0;
+    void    *native = pool->order.mover[SNUG__DEMAND]->native;
+    if (snug__order_wait(&pool->order, pool->order.mover[SNUG__DEMAND], pool->bounce_fence) != SNUG_OK ||
+        pool->row->stream_sync(pool->device, native) != SNUG_OK)
+        return 0;
+    uint64_t began = snug__pool_now(pool), spent = 0;
+    while (copied < 64 * bytes && spent < 2000000) {
+        for (int i = 0; i < 4; i++)
+            if (pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes) != SNUG_OK)
+                return 0;
+        copied += 4 * bytes;
+        if (pool->row->stream_sync(pool->device, native) != SNUG_OK)
+            return 0;
+        spent = snug__pool_now(pool) - began;
+    }
+    return spent ? (uint64_t)((double)copied * 1e9 / (double)spent) : 0;
+}
+
+/* Under mover and lock. */
+static void quote_plan(snug_pool *pool, snug__fit fit, snug_quotation *q) {
+    snug__goal goal = {.size         = fit.size,
+                       .alignment    = fit.alignment,
+                       .granules_max = pool->demand_granules_max,
+                       .step_max     = UINT64_MAX,
+                       .moves_max    = UINT32_MAX,
+                       .overhead     = (uint32_t)snug__granules(pool->row->copy_overhead_bytes(pool->device))};
+    snug__plan_room(snug__pool_planner(pool), &goal, &pool->plan);
+    if (pool->plan.kind == SNUG__PLAN_NONE) {
+        q->verdict = pool->pinned_granules ? SNUG_PINNED : SNUG_FRAGMENTED;
+        if (q->verdict == SNUG_PINNED)
+            q->blocking_pins = snug__refusal_pins(pool, q->blocking);
+        return;
+    }
+    q->move_bytes = snug__bytes(pool->plan.granules);
+    q->moves      = pool->plan.moves;
+    snug__plan_undo(snug__pool_planner(pool), &pool->plan);
+}
+
+static void quote_make(snug_pool *pool, snug__fit fit, snug_quotation *q) {
+    uint64_t free     = pool->map.granules[SNUG__RANGE_FREE];
+    uint64_t uncommitted = pool->map.limit - pool->map.committed;
+    uint32_t offset;
+    if (fit.size == 0 || snug__map_find(&pool->map, fit, &offset) != SNUG__NONE)
+        return;
+    if (fit.size > pool->map.limit)
+        q->verdict = SNUG_LIMIT;
+    else if (free + uncommitted < fit.size)
+        q->verdict = free + uncommitted + pool->map.granules[SNUG__RANGE_PENDING] < fit.size ? SNUG_CAPACITY : SNUG_PENDING;
+    else if (free < fit.size)
+        return; /* the arena grows */
+    else if (!pool->compaction_on)
+        q->verdict = SNUG_FRAGMENTED;
+    else
+        quote_plan(pool, fit, q);
+}
+
+snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote) {
+    snug_status status = snug__pool_open(pool);
+    if (status != SNUG_OK)
+        return status;
+    if (!quote || quote->struct_size < sizeof(size_t))
+        return SNUG_INVALID;
+    if (size > SNUG_SIZE_MAX)
+        return SNUG_TOO_LARGE;
+    snug_quotation q = {.struct_size = sizeof q};
+    pthread_mutex_lock(&pool->mover);
+    snug__late_cancel(pool);
+    if (!pool->copy_bytes_per_second)
+        pool->copy_bytes_per_second = measure_rate(pool);
+    pthread_mutex_lock(&pool->lock);
+    snug__pool_bury_dead(pool);
+    quote_make(pool, (snug__fit){(uint32_t)snug__granules(size), 1, false}, &q);
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->copy_bytes_per_second)
+        q.time_ns = (uint64_t)((double)q.move_bytes * 1e9 / (double)pool->copy_bytes_per_second);
+    pthread_mutex_unlock(&pool->mover);
+    size_t n = quote->struct_size < sizeof q ? quote->struct_size : sizeof q;
+    memcpy(quote, &q, n);
+    quote->struct_size = n;
+    return SNUG_OK;
+}

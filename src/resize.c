@@ -1,0 +1,279 @@
+/* resize.c: see resize.h. The buffer's address changes only by a publish, also where only its fence does; so a resize is
+ * a move in every case, and what was said of moves holds of it. */
+#include "resize.h"
+
+#include "compactor.h"
+#include "refusal.h"
+
+#include <sched.h>
+
+enum { ROUNDS_MAX = 64 }; /* slides that other threads undo before the resize comes to its turn */
+
+typedef struct resizing {
+    snug_pool   *pool;
+    snug__entry *entry;
+    uint32_t     generation;
+    uint64_t     size;     /* new, bytes */
+    uint32_t     granules; /* new */
+    uint32_t     extra;    /* granules beyond the old ones */
+    snug__fit    fit;      /* of a whole new place */
+} resizing;
+
+/* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
+
+/* Publishes a location with nothing copied. OK: *fence is what may still use the old one. */
+static snug_status republish(resizing *r, uint32_t offset, snug__stamp also, snug__stamp *fence) {
+    snug_status status = snug__entry_begin_move(r->entry, r->generation);
+    if (status != SNUG_OK)
+        return status;
+    unsigned    slot  = snug__word_current(atomic_load(&r->entry->word));
+    snug__stamp ready = snug__order_unite(&r->pool->order, snug__entry_ready(r->entry, slot), also);
+    snug__entry_fill(r->entry, 1 - slot, offset, ready);
+    if (offset != atomic_load(&r->entry->offset[slot]))
+        atomic_fetch_add(&r->pool->moves, 1);
+    status = snug__entry_publish(r->entry, r->generation);
+    if (status == SNUG_OK)
+        *fence = snug__entry_fence(&r->pool->order, r->entry, slot);
+    else
+        snug__entry_give_up(r->entry, r->generation);
+    return status == SNUG_STALE ? SNUG_BUSY : status; /* cancelled by a writer: to be tried again; a free is seen then */
+}
+
+/* granules: by how many its range has grown. */
+static void resized(resizing *r, uint64_t granules) {
+    if (r->entry->range != SNUG__NONE && snug__range_at(&r->pool->map, r->entry->range)->fixed)
+        r->pool->pinned_granules += granules;
+    snug__pool_count(r->pool, r->entry, atomic_load(&r->entry->size), r->size);
+    atomic_store_explicit(&r->entry->size, r->size, memory_order_relaxed);
+}
+
+static snug_status shrink(resizing *r) {
+    snug__map  *map = &r->pool->map;
+    snug__stamp fence;
+    uint32_t    node = r->entry->range;
+    if (r->granules == 0) {
+        snug_status status = republish(r, SNUG__NONE, SNUG__STAMP_NONE, &fence);
+        if (status != SNUG_OK)
+            return status;
+        if (snug__range_at(map, node)->fixed)
+            r->pool->pinned_granules -= snug__range_at(map, node)->size;
+        r->entry->range = SNUG__NONE;
+        snug__range_free(map, node, fence);
+        resized(r, 0);
+    } else if (r->granules < snug__range_at(map, node)->size) {
+        uint32_t tail = snug__range_split(map, node, r->granules);
+        if (tail == SNUG__NONE)
+            return SNUG_NO_MEMORY;
+        snug_status status = republish(r, snug__range_at(map, node)->offset, SNUG__STAMP_NONE, &fence);
+        if (status != SNUG_OK) { /* as it was */
+            snug__range_set_kind(map, tail, SNUG__RANGE_FREE);
+            snug__range_extend(map, node, snug__range_at(map, tail)->size);
+            return status;
+        }
+        uint32_t less = snug__range_at(map, tail)->size;
+        snug__range_free(map, tail, fence);
+        resized(r, -(uint64_t)less);
+    }
+    return SNUG_OK;
+}
+
+static snug_status grow_in_place(resizing *r) {
+    snug__map   *map  = &r->pool->map;
+    snug__range *old  = snug__range_at(map, r->entry->range);
+    snug__stamp  also = snug__range_at(map, old->next)->fence, fence;
+    snug_status  status = republish(r, old->offset, also, &fence);
+    if (status != SNUG_OK)
+        return status;
+    snug__range_extend(map, r->entry->range, r->extra);
+    resized(r, r->extra);
+    return SNUG_OK;
+}
+
+static bool may_grow_in_place(resizing *r) {
+    if (r->entry->range == SNUG__NONE)
+        return false;
+    uint32_t next = snug__range_at(&r->pool->map, r->entry->range)->next;
+    return next != SNUG__NONE && snug__range_at(&r->pool->map, next)->kind == SNUG__RANGE_FREE &&
+           snug__range_at(&r->pool->map, next)->size >= r->extra;
+}
+
+/* Takes the place that was found: nothing to copy for a buffer that had no bytes. */
+static snug_status grow_from_nothing(resizing *r, uint32_t node, uint32_t offset) {
+    snug__map  *map = &r->pool->map;
+    snug__stamp fence;
+    node = snug__range_take(map, node, offset, r->granules, SNUG__RANGE_LIVE, snug__handles_index(&r->pool->handles, r->entry));
+    if (node == SNUG__NONE)
+        return SNUG_NO_MEMORY;
+    snug__range *range  = snug__range_at(map, node);
+    snug_status  status = republish(r, offset, range->fence, &fence);
+    if (status != SNUG_OK) {
+        snug__range_free(map, node, SNUG__STAMP_NONE);
+        return status;
+    }
+    range->fence    = SNUG__STAMP_NONE;
+    range->fixed    = (r->entry->flags & SNUG_ALLOC_IMMOVABLE) || r->entry->long_pins;
+    r->entry->range = node;
+    resized(r, r->granules);
+    return SNUG_OK;
+}
+
+static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset) {
+    snug_pool   *pool = r->pool;
+    snug__range *old  = snug__range_at(&pool->map, r->entry->range);
+    snug__run    run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true};
+    snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation};
+    item.target = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
+    if (item.target == SNUG__NONE)
+        return SNUG_NO_MEMORY;
+    old->copying = 1;
+    pthread_mutex_unlock(&pool->lock);
+    snug__move_items(&run, &item, 1, false);
+    pthread_mutex_lock(&pool->lock);
+    if (run.moves == 0)
+        return run.error != SNUG_OK ? run.error : SNUG_BUSY;
+    if (snug__word_status(atomic_load(&r->entry->word), r->generation) == SNUG_OK)
+        resized(r, 0);
+    return SNUG_OK;
+}
+
+/* Carries the holes around the buffer to its end; the caller then looks again whether it can grow in place. */
+static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
+    snug_pool  *pool  = r->pool;
+    snug__run   run   = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true,
+                         .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
+    uint32_t    node  = r->entry->range;
+    snug__slide slide = {.alignment = 1, .beside = node, .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
+    if (last != SNUG__NONE && last != snug__range_at(&pool->map, node)->next) {
+        snug__range_set_kind(&pool->map, last, SNUG__RANGE_GAP);
+        slide.gap = last;
+        slide.up  = false;
+        if (!snug__move_slide(&run, &slide))
+            first = SNUG__NONE;
+    }
+    /* the buffer may have been freed, and its node be another's, while the lock was away */
+    bool ours = snug__word_status(atomic_load(&r->entry->word), r->generation) == SNUG_OK && r->entry->range == node;
+    snug__gaps_free(&pool->map);
+    if (first != SNUG__NONE && ours && snug__range_at(&pool->map, first)->kind == SNUG__RANGE_FREE &&
+        snug__range_at(&pool->map, first)->offset < snug__range_at(&pool->map, node)->offset) {
+        snug__range_set_kind(&pool->map, first, SNUG__RANGE_GAP);
+        slide.gap = first;
+        slide.up  = true;
+        snug__move_slide(&run, &slide);
+        snug__gaps_free(&pool->map);
+    }
+    if (run.error != SNUG_OK)
+        return run.error;
+    return run.moves ? SNUG_TIMEOUT : run.busy || run.cancelled ? SNUG_PINNED : SNUG_OK;
+}
+
+/* One try at growing. TIMEOUT: something has moved, look again. BUSY: the buffer itself was pinned, or written while it
+ * moved. PINNED: others' pins were in the way. */
+static snug_status grow(resizing *r) {
+    snug_pool *pool = r->pool;
+    uint32_t   node, offset, first, last;
+    if (may_grow_in_place(r))
+        return grow_in_place(r);
+    bool fixed = r->entry->range != SNUG__NONE && snug__range_at(&pool->map, r->entry->range)->fixed;
+    if (fixed)
+        return r->entry->long_pins ? SNUG_BUSY : SNUG_PINNED;
+    node = snug__map_find(&pool->map, r->fit, &offset);
+    if (r->entry->range == SNUG__NONE && node != SNUG__NONE)
+        return grow_from_nothing(r, node, offset);
+    if (!pool->compaction_on && node == SNUG__NONE)
+        return SNUG_FRAGMENTED;
+    if (node != SNUG__NONE)
+        return resize_elsewhere(r, node, offset);
+    /* as few neighbours as will do, then all there are: alignments can leave less than the holes add up to */
+    for (int all = 0; all < 2 && r->entry->range != SNUG__NONE && pool->map.granules[SNUG__RANGE_FREE] >= r->extra; all++) {
+        if (!snug__plan_around(snug__pool_planner(pool), r->entry->range, all ? UINT32_MAX : r->extra, &first, &last))
+            break;
+        snug_status status = resize_around(r, first, last);
+        if (status != SNUG_OK)
+            return status;
+    }
+    /* no way around it: room somewhere else, then; this also says what stands in the way */
+    pthread_mutex_unlock(&pool->lock);
+    snug_status status = snug__compactor_room(pool, r->fit, &node, &offset);
+    return status == SNUG_OK ? SNUG_TIMEOUT : status;
+}
+
+static snug_status grow_arena(resizing *r, snug_status verdict) {
+    snug_pool *pool = r->pool;
+    if (pool->map.committed == pool->map.limit)
+        return verdict;
+    pthread_mutex_unlock(&pool->lock);
+    snug_status status = snug__pool_grow(pool, r->extra);
+    pthread_mutex_lock(&pool->lock);
+    return status == SNUG_OK ? SNUG_TIMEOUT : status;
+}
+
+static bool is_verdict(snug_status status) {
+    return status >= SNUG_LIMIT && status <= SNUG_DEVICE;
+}
+
+/* What a refused growth is called: by the bytes that it lacks, not by the whole new size. */
+static snug_status verdict_of_growth(const resizing *r, snug_status verdict) {
+    uint64_t free = r->pool->map.granules[SNUG__RANGE_FREE], pending = r->pool->map.granules[SNUG__RANGE_PENDING];
+    if (verdict == SNUG_DEVICE)
+        return verdict;
+    if (free < r->extra)
+        return free + pending >= r->extra ? SNUG_PENDING : SNUG_CAPACITY;
+    if (verdict != SNUG_CAPACITY && verdict != SNUG_PENDING)
+        return verdict;
+    if (!r->pool->compaction_on)
+        return SNUG_FRAGMENTED;
+    return r->pool->pinned_granules ? SNUG_PINNED : pending ? SNUG_PENDING : SNUG_CAPACITY;
+}
+
+/* With the lock held, as it returns. */
+static snug_status resize_once(resizing *r) {
+    snug_status status = snug__word_status(atomic_load(&r->entry->word), r->generation);
+    if (status != SNUG_OK)
+        return status;
+    uint64_t old = r->entry->range == SNUG__NONE ? 0 : snug__range_at(&r->pool->map, r->entry->range)->size;
+    r->fit       = (snug__fit){r->granules, UINT32_C(1) << (r->entry->alignment_log2 - 8), false};
+    if (r->granules == old) {
+        resized(r, 0);
+        return SNUG_OK;
+    }
+    if (r->granules < old)
+        return shrink(r);
+    r->extra = r->granules - (uint32_t)old;
+    status   = grow(r);
+    if (is_verdict(status) && status != SNUG_DEVICE)
+        status = grow_arena(r, status);
+    return is_verdict(status) ? verdict_of_growth(r, status) : status;
+}
+
+snug_status snug__resize(snug_pool *pool, snug__entry *entry, uint32_t generation, uint64_t new_size) {
+    resizing r = {.pool = pool, .entry = entry, .generation = generation, .size = new_size,
+                  .granules = (uint32_t)snug__granules(new_size)};
+    snug__late_cancel(pool);
+    snug__pool_notice(pool, snug__order_poll(&pool->order));
+    uint64_t deadline = snug__pool_now(pool) + pool->pin_wait_ns;
+    pthread_mutex_lock(&pool->lock);
+    snug__pool_bury_dead(pool);
+    bool        grows  = new_size > atomic_load(&entry->size);
+    snug_status status = snug__word_status(atomic_load(&entry->word), generation);
+    if (status == SNUG_OK)
+        status = new_size > pool->capacity ? SNUG_LIMIT : SNUG_TIMEOUT;
+    for (unsigned round = 0; status == SNUG_TIMEOUT || status == SNUG_BUSY || status == SNUG_PINNED;) {
+        status = resize_once(&r);
+        if (status == SNUG_TIMEOUT && ++round == ROUNDS_MAX)
+            status = SNUG_BUSY;
+        if (status != SNUG_BUSY && status != SNUG_PINNED)
+            continue;
+        if (round == ROUNDS_MAX || snug__pool_now(pool) >= deadline)
+            break;
+        pthread_mutex_unlock(&pool->lock);
+        sched_yield();
+        pthread_mutex_lock(&pool->lock);
+    }
+    bool valid = status == SNUG_OK || is_verdict(status);
+    pool->requests += grows && valid;
+    pool->granted += grows && status == SNUG_OK;
+    if (is_verdict(status))
+        status = snug__refusal_make(pool, status, new_size, UINT64_C(1) << entry->alignment_log2);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
