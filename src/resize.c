@@ -7,7 +7,10 @@
 
 #include <sched.h>
 
-enum { ROUNDS_MAX = 64 }; /* slides that other threads undo before the resize comes to its turn */
+enum {
+    AROUND_MAX = 4, /* slides around a buffer before the resize looks for a place elsewhere */
+    ROUNDS_MAX = 64 /* changes of the map before it gives in to other threads that take what it makes */
+};
 
 typedef struct resizing {
     snug_pool   *pool;
@@ -17,6 +20,7 @@ typedef struct resizing {
     uint32_t     granules; /* new */
     uint32_t     extra;    /* granules beyond the old ones */
     snug__fit    fit;      /* of a whole new place */
+    unsigned     round;    /* slides around it so far */
 } resizing;
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
@@ -147,7 +151,8 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
         snug__range_set_kind(&pool->map, last, SNUG__RANGE_GAP);
         slide.gap = last;
         slide.up  = false;
-        if (!snug__move_slide(&run, &slide))
+        snug__move_slide(&run, &slide);
+        if (run.busy || run.cancelled || run.error != SNUG_OK)
             first = SNUG__NONE;
     }
     /* the buffer may have been freed, and its node be another's, while the lock was away */
@@ -163,7 +168,7 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
     }
     if (run.error != SNUG_OK)
         return run.error;
-    return run.moves ? SNUG_TIMEOUT : run.busy || run.cancelled ? SNUG_PINNED : SNUG_OK;
+    return run.moves == 0 && (run.busy || run.cancelled) ? SNUG_PINNED : SNUG_TIMEOUT;
 }
 
 /* One try at growing. TIMEOUT: something has moved, look again. BUSY: the buffer itself was pinned, or written while it
@@ -183,13 +188,12 @@ static snug_status grow(resizing *r) {
         return SNUG_FRAGMENTED;
     if (node != SNUG__NONE)
         return resize_elsewhere(r, node, offset);
-    /* as few neighbours as will do, then all there are: alignments can leave less than the holes add up to */
-    for (int all = 0; all < 2 && r->entry->range != SNUG__NONE && pool->map.granules[SNUG__RANGE_FREE] >= r->extra; all++) {
-        if (!snug__plan_around(snug__pool_planner(pool), r->entry->range, all ? UINT32_MAX : r->extra, &first, &last))
-            break;
+    /* as few neighbours as will do; then all there are, since alignments can leave less than the holes add up to */
+    if (r->round < AROUND_MAX && r->entry->range != SNUG__NONE && pool->map.granules[SNUG__RANGE_FREE] >= r->extra &&
+        snug__plan_around(snug__pool_planner(pool), r->entry->range, r->round ? UINT32_MAX : r->extra, &first, &last)) {
         snug_status status = resize_around(r, first, last);
-        if (status != SNUG_OK)
-            return status;
+        r->round += status == SNUG_TIMEOUT; /* others' pins may be gone next time */
+        return status;
     }
     /* no way around it: room somewhere else, then; this also says what stands in the way */
     pthread_mutex_unlock(&pool->lock);
