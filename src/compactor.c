@@ -243,7 +243,8 @@ static void step_jumble(snug__run *run, snug__goal *goal) {
 }
 
 static void step_report(const snug__run *run, snug_compact_state state, snug_compact_result *result) {
-    snug_pool *pool = run->pool;
+    snug_pool *pool  = run->pool;
+    pool->step_waits = run->full;
     pool->steps++;
     *result = (snug_compact_result){.struct_size        = sizeof *result,
                                     .state              = state,
@@ -275,11 +276,11 @@ static snug_compact_state step_move(snug__run *run, const snug__tidy *tidy, snug
         return SNUG_COMPACT_MORE;
     }
     if (pool->late.active || run->moved_granules)
-        return SNUG_COMPACT_MORE;
+        return run->moved_granules ? SNUG_COMPACT_MORE : SNUG_COMPACT_BLOCKED;
     if (!plan_tidy(pool, tidy, goal))
         return tidy_enough(pool, tidy) ? SNUG_COMPACT_DONE : SNUG_COMPACT_BLOCKED;
     step_plan(run, goal);
-    return run->moved_granules || run->full || pool->late.active ? SNUG_COMPACT_MORE : SNUG_COMPACT_BLOCKED;
+    return run->moved_granules ? SNUG_COMPACT_MORE : SNUG_COMPACT_BLOCKED;
 }
 
 snug_status snug__compactor_step(snug_pool *pool, const snug__tidy *tidy, snug_compact_result *result) {
@@ -399,7 +400,7 @@ static void pass_step(snug_pool *pool) {
     snug_compact_result result = {.state = SNUG_COMPACT_DONE};
     snug_status         status = snug__compactor_step(pool, &tidy, &result);
     pthread_mutex_lock(&pool->lock);
-    if (status == SNUG_OK && result.state == SNUG_COMPACT_MORE) {
+    if (status == SNUG_OK && (result.state == SNUG_COMPACT_MORE || pool->step_waits)) {
         pool->background_passes += !c->in_pass;
         c->in_pass  = true;
         c->back_off = 0;

@@ -6,6 +6,9 @@
  *     of the latest record at the time of the call. One event is recorded on one stream until it is seen complete.
  *   - record, wait, query, copy, write, read and fill neither wait for the device nor allocate, except that enqueuing on a
  *     stream with about a thousand operations queued may block.
+ *   - event_record and event_query are sequentially consistent: after a record, an epoch that was advanced before some query
+ *     is seen unless that query sees the record. A row over a runtime that doesn't promise it ends its record with a full
+ *     fence (tests/model/tso.pml shows what goes wrong without).
  *   - Any function may be called from any thread; for arena_commit and arena_decommit the caller excludes others.
  *   - Offsets are into the arena, committed, and in bytes. Copies don't overlap.
  *   - A failing function returns DEVICE or NO_MEMORY, or LOST where no later call can succeed, and leaves its words in

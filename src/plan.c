@@ -68,6 +68,8 @@ static void sums_add(snug__planner planner, const snug__goal *goal, sums *sums, 
     }
     sums->live += size;
     sums->count += (uint32_t)sign;
+    if (!goal->settled_only) /* then few are held, and it is cheaper to look at the windows that are chosen */
+        return;
     if (sign > 0) /* asked once: pins come and go while the window passes over it */
         range->held = !snug__plan_movable(planner, goal, node);
     sums->held += (uint32_t)(range->held ? sign : 0);
@@ -310,25 +312,42 @@ static bool slide_fits_step(snug__planner planner, const snug__goal *goal, const
     return false;
 }
 
+static bool window_movable(snug__planner planner, const snug__goal *goal, const snug__window *window) {
+    for (uint32_t node = window->first;; node = at(planner, node)->next) {
+        if (at(planner, node)->kind == SNUG__RANGE_LIVE && !snug__plan_movable(planner, goal, node))
+            return false;
+        if (node == window->last)
+            return true;
+    }
+}
+
+/* Takes the first of the windows, cheapest first, that can be had. A slide always can, once its ranges are idle. */
+static bool window_take(snug__planner planner, const snug__goal *goal, const snug__window *window, snug__plan *plan) {
+    if (!window_movable(planner, goal, window))
+        return false;
+    if (!window->slide)
+        return window_evacuate(planner, goal, window, plan);
+    if (!slide_fits_step(planner, goal, window, plan))
+        return false;
+    window_slide(planner, window, plan);
+    return true;
+}
+
 void snug__plan_room(snug__planner planner, const snug__goal *goal, snug__plan *plan) {
     plan_clear(plan);
     windows_find(planner, goal, plan, false);
-    /* the cheapest slides compete with the cheapest evacuations, which may turn out not to fit elsewhere */
     uint32_t     evacuations = plan->windows_count;
     snug__window kept[SNUG__PLAN_WINDOWS_MAX];
     memcpy(kept, plan->windows, evacuations * sizeof kept[0]);
     plan->windows_count = 0;
     windows_find(planner, goal, plan, true);
-    snug__window slide  = plan->windows_count ? plan->windows[0] : (snug__window){.cost = UINT64_MAX};
-    for (uint32_t i = 0; i < evacuations && kept[i].cost <= slide.cost; i++)
-        if (window_evacuate(planner, goal, &kept[i], plan))
+    for (uint32_t e = 0, s = 0; e < evacuations || s < plan->windows_count;) {
+        bool evacuate = s == plan->windows_count || (e < evacuations && kept[e].cost <= plan->windows[s].cost);
+        if (window_take(planner, goal, evacuate ? &kept[e++] : &plan->windows[s++], plan))
             return;
-    if (slide.cost != UINT64_MAX) {
-        if (slide_fits_step(planner, goal, &slide, plan))
-            window_slide(planner, &slide, plan);
-        return;
     }
-    plan_relief(planner, goal, plan);
+    if (!plan->windows_count)
+        plan_relief(planner, goal, plan);
 }
 
 void snug__plan_low(snug__planner planner, const snug__goal *goal, uint32_t limit, snug__plan *plan) {

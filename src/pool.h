@@ -83,6 +83,7 @@ struct snug_pool {
     snug__plan       plan;
     snug__late       late;
     uint32_t         jumble_cursor;
+    bool             step_waits; /* the last step stopped because its own copies haven't run, or for lack of time */
     snug__backlog    backlog[2]; /* of the mover streams */
     uint64_t         bounce_offset, bounce_bytes;
     snug__stamp      bounce_fence;

@@ -332,6 +332,8 @@ static void work_in_progress_is_left_alone(void) {
     let_it_look(200);
     is_u64(stats_of(pool).moves, 0, "a buffer that queued work still writes isn't moved in the background");
     gate_open(&g);
+    snug_stream_sync(c.stream);
+    let_it_look(3);                   /* settles it */
     for (unsigned i = 0; i < 40; i++) /* ends the back-off */
         snug_free(pool, must_alloc(pool, 1));
     ok(reaches_one_hole(), "but once that has run");

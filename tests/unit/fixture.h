@@ -96,10 +96,20 @@ static inline void world_open(world *w, uint32_t granules, uint32_t ranges_max) 
         bail_out("no memory for a map");
 }
 
+/* Slots outlive an order, since a pool's shell goes on; here nothing does. */
+static inline void order_slots_free(snug__order *order) {
+    for (unsigned bit = 0; bit < SNUG__BITS; bit++)
+        for (snug_stream *slot = atomic_load(&order->slots[bit]), *next; slot; slot = next) {
+            next = atomic_load(&slot->next);
+            free(slot);
+        }
+}
+
 static inline void world_close(world *w) {
     snug__map_close(&w->map);
     snug__handles_close(&w->handles);
     snug__order_close(&w->order);
+    order_slots_free(&w->order);
     snug__device_host.close(w->device);
 }
 
@@ -234,10 +244,12 @@ static inline void hooks_clear(void) {
 
 static snug__device_row hooked_row;
 
+/* Keeps the last line where context says; without one only errors are shown, so that an abort explains itself. */
 static inline void quiet(void *context, int level, const char *line) {
-    (void)level;
     if (context)
         snprintf(context, 256, "%s", line);
+    else if (level == SNUG_LOG_ERRORS)
+        fprintf(stderr, "# log: %s\n", line);
 }
 
 /* A pool on the hooked host device. options: capacity and what is unusual; the rest is filled in. */

@@ -187,7 +187,7 @@ static void invalid_arguments_are_refused(void) {
 
 static void the_device_knows_its_streams(void) {
     snug__device *device;
-    uint64_t      not_a_stream[64] = {0};
+    _Alignas(64) uint64_t not_a_stream[64] = {0};
     is_status(snug__device_host.open(1, &device), SNUG_NO_DEVICE, "there is no device 1");
     ok(strstr(snug__device_error(), "index 1") != NULL, "it says so: %s", snug__device_error());
     succeeds(snug__device_host.open(0, &device));

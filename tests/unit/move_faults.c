@@ -19,8 +19,10 @@ static void scene(void) {
     uint64_t total = 0;
     for (unsigned i = 0; i < N; i++)
         total += size_of(i);
-    pool = pool_of(total);
-    c    = client_make(pool);
+    static char last_line[256];
+    pool              = pool_of(total);
+    pool->log.context = last_line; /* what is lost is lost on purpose: not to be shown */
+    c                 = client_make(pool);
     for (unsigned i = 0; i < N; i++) {
         kept[i] = must_alloc(pool, size_of(i));
         buffer_fill(c, kept[i], size_of(i) * G, i);

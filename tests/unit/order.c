@@ -17,11 +17,7 @@ static void order_make(void) {
 static void order_end(void) {
     is_string(snug__order_check(&order), NULL, "the order is sound");
     snug__order_close(&order);
-    for (unsigned bit = 0; bit < SNUG__BITS; bit++) /* slots outlive an order; here nothing else does */
-        for (snug_stream *slot = order.slots[bit], *next; slot; slot = next) {
-            next = slot->next;
-            free(slot);
-        }
+    order_slots_free(&order);
 }
 
 static client attach(void) {
