@@ -206,6 +206,7 @@ typedef enum snug_access { SNUG_WRITE = 0, SNUG_READ = 1 } snug_access; /* SNUG_
  * the compactor, but for this: a buffer that is just being slid over itself is waited for until its copies are enqueued.
  * A write access cancels a move that isn't published; a read access doesn't. The same handle may occur more than once.
  * What two streams do with one buffer is for the client to order, as with raw pointers.
+ * After a failure every addresses[i] is NULL: the one output of this interface that a failed call writes.
  * Errors: UNKNOWN, STALE, FOREIGN, TOO_MANY_PINS, DEVICE, INVALID. */
 SNUG_API snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
                                   void **addresses);

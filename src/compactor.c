@@ -384,7 +384,8 @@ static bool tidy_wanted(snug_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
     if (!free || snug__bytes(free) < c->options.floor_bytes)
         return false;
-    if (c->back_off && changes - c->fruitless_changes < 16 + ranges / 16)
+    bool settled = c->fruitless_epoch && atomic_load(&pool->order.floor) >= c->fruitless_epoch;
+    if (c->back_off && !settled && changes - c->fruitless_changes < 16 + ranges / 16)
         return false;
     double fragmentation = 1 - (double)largest / (double)free;
     return fragmentation > (c->in_pass ? c->options.stop_fragmentation : c->options.start_fragmentation);
@@ -407,6 +408,8 @@ static void pass_step(snug_pool *pool) {
     } else {
         c->in_pass           = false;
         c->fruitless_changes = pool->map.changes;
+        uint64_t epoch       = atomic_load(&pool->order.epoch) - 1;
+        c->fruitless_epoch   = atomic_load(&pool->order.floor) < epoch ? epoch : 0;
         c->back_off += c->back_off < 6;
         pool->back_offs++;
     }

@@ -21,6 +21,18 @@ void snug__handles_close(snug__handles *handles) {
     snug__table_release(&handles->table);
 }
 
+uint32_t snug__handles_unused_generation(snug__handles *handles, uint32_t floor) {
+    uint64_t unused = floor;
+    for (uint32_t i = 0; i < atomic_load(&handles->made); i++) {
+        uint64_t word = atomic_load(&snug__handles_at(handles, i)->word);
+        uint64_t next = (uint64_t)snug__word_generation(word) + ((word & SNUG__LIVE) != 0);
+        if (next == 0)
+            return 0; /* wrapped: it has been through them all */
+        unused = next > unused ? next : unused;
+    }
+    return unused > UINT32_MAX ? 0 : (uint32_t)unused;
+}
+
 /* ------------------------------------------------------------------------------------------------ entries */
 
 static snug_status make_entry(snug__handles *handles, snug__entry **entry) {
@@ -184,7 +196,7 @@ const char *snug__handles_check(snug__handles *handles) {
     uint32_t made = atomic_load(&handles->made), live = 0, unused = 0;
     for (uint32_t i = 0; i < made; i++) {
         uint64_t word = atomic_load(&snug__handles_at(handles, i)->word);
-        if (!(word & SNUG__LIVE) && (word & (SNUG__PINS | SNUG__DYING | SNUG__MOVING | SNUG__FROZEN)))
+        if (!(word & SNUG__LIVE) && (word & (SNUG__PINS | SNUG__LONG | SNUG__DYING | SNUG__MOVING | SNUG__FROZEN)))
             return "an entry that isn't live is pinned, dying or moving";
         if ((word & SNUG__DYING) && (word & SNUG__MOVING))
             return "a dying entry is moving";

@@ -1,12 +1,13 @@
 /* handle.h: the table of handles: words, generations, pins, the move bit.
  *
  * handle = tag (8) | generation (32) | index (24). An entry's word is the one truth about it:
- *   generation (32) | LIVE | DYING | FROZEN | MOVING | CURRENT | pins (27)
+ *   generation (32) | LIVE | DYING | FROZEN | MOVING | CURRENT | LONG | pins (26)
  * It is changed by sequentially consistent read-modify-write only, and never rebuilt: CURRENT, which of the two locations is
  * valid, survives even a free, since a mover that has lost its race may still be filling the other one.
  *   LIVE     the generation in the word is allocated
  *   DYING    freed while pinned: no new pins, the last unpin ends the generation
  *   MOVING   a mover is copying it; cleared by a pin for writing and by a free, which cancels the move
+ *   LONG     one of the pins stands for all long ones: only unpin takes it away, no release without a resolve
  *   FROZEN   a mover is enqueuing copies over the buffer itself; a pin or free waits, for the enqueuing only
  *
  * Entries never move; a launch touches the first of an entry's two cache lines. The stamps of users belong to the entry, not
@@ -25,7 +26,8 @@
 #define SNUG__INDEX_BITS  24
 #define SNUG__HANDLES_MAX ((UINT32_C(1) << SNUG__INDEX_BITS) - 1)
 
-#define SNUG__PINS       UINT64_C(0x07ffffff)
+#define SNUG__PINS       UINT64_C(0x03ffffff)
+#define SNUG__LONG       (UINT64_C(1) << 26)
 #define SNUG__CURRENT    (UINT64_C(1) << 27)
 #define SNUG__MOVING     (UINT64_C(1) << 28)
 #define SNUG__FROZEN     (UINT64_C(1) << 29)
@@ -66,6 +68,8 @@ typedef struct snug__handles {
 
 snug_status snug__handles_open(snug__handles *handles, uint32_t tag, uint32_t max, uint32_t generation_first);
 void        snug__handles_close(snug__handles *handles);
+/* A generation, at least floor, from which on no handle has been issued; 0: there is none. */
+uint32_t    snug__handles_unused_generation(snug__handles *handles, uint32_t floor);
 
 static inline snug__entry *snug__handles_at(const snug__handles *handles, uint32_t index) {
     return (snug__entry *)(void *)handles->table.base + index;
@@ -140,12 +144,20 @@ static inline snug_status snug__entry_unpin(snug__entry *entry, uint32_t generat
     do {
         if (snug__unlikely(snug__word_generation(was) != generation || !(was & SNUG__LIVE)))
             return snug__word_status(was, generation);
-        if (snug__unlikely((was & SNUG__PINS) == 0))
+        if (snug__unlikely((was & SNUG__PINS) == ((was & SNUG__LONG) != 0)))
             return SNUG_NOT_PINNED;
         *last = (was & (SNUG__PINS | SNUG__DYING)) == (1 | SNUG__DYING);
         word  = *last ? ((uint64_t)(generation + 1) << SNUG__GENERATION) | (was & SNUG__CURRENT) : was - 1;
     } while (snug__unlikely(!atomic_compare_exchange_weak(&entry->word, &was, word)));
     return SNUG_OK;
+}
+
+/* One of the caller's pins becomes the long one, or stops being it; under the pool's lock. */
+static inline void snug__entry_set_long(snug__entry *entry, bool on) {
+    if (on)
+        atomic_fetch_or(&entry->word, SNUG__LONG);
+    else
+        atomic_fetch_and(&entry->word, ~SNUG__LONG);
 }
 
 /* Frees: OK (dead at once; its range is the caller's to give back), BUSY (pinned: dying, the last unpin ends it), STALE,

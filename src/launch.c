@@ -43,6 +43,15 @@ static void unpin_many(snug_pool *pool, const snug_handle *handles, size_t n) {
         unpin_one(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
 }
 
+/* No address of a failed resolve survives it, so that nobody can launch with one by mistake. */
+static snug_status resolve_undo(snug_pool *pool, const snug_handle *handles, size_t pinned, size_t n, void **addresses,
+                                snug_status status) {
+    unpin_many(pool, handles, pinned);
+    for (size_t i = 0; i < n; i++)
+        addresses[i] = NULL;
+    return snug__pool_notice(pool, status);
+}
+
 snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
                          void **addresses) {
     snug_status status = stream_open(stream);
@@ -56,20 +65,16 @@ snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t
         snug__entry *entry;
         uint64_t     word = 0;
         status = pin_one(pool, handles[i], writes(access, i), &entry, &word);
-        if (snug__unlikely(status != SNUG_OK)) {
-            unpin_many(pool, handles, i);
-            return status;
-        }
+        if (snug__unlikely(status != SNUG_OK))
+            return resolve_undo(pool, handles, i, n, addresses, status);
         /* after the pin, so that this is the place it keeps until the release */
         unsigned    slot  = snug__word_current(word);
         addresses[i]      = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
         uint64_t    epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
         if (snug__unlikely(epoch > floor)) {
             status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
-            if (snug__unlikely(status != SNUG_OK)) {
-                unpin_many(pool, handles, i + 1);
-                return snug__pool_notice(pool, status);
-            }
+            if (snug__unlikely(status != SNUG_OK))
+                return resolve_undo(pool, handles, i + 1, n, addresses, status);
         }
     }
     return SNUG_OK;
@@ -148,10 +153,13 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
     pthread_mutex_unlock(&pool->mover);
 }
 
-/* Under lock, pinned by the caller. */
-static void pin_long(snug_pool *pool, snug__entry *entry) {
-    if (entry->long_pins++ > 0)
+/* Under lock, pinned by the caller: the first long pin keeps that pin for all of them, the others give it back. */
+static void pin_long(snug_pool *pool, snug__entry *entry, uint32_t generation) {
+    if (entry->long_pins++ > 0) {
+        unpin_one(pool, entry, generation);
         return;
+    }
+    snug__entry_set_long(entry, true);
     entry->pinned_at_ns = snug__pool_now(pool);
     if (entry->range == SNUG__NONE || snug__range_at(&pool->map, entry->range)->kind != SNUG__RANGE_LIVE)
         return;
@@ -161,24 +169,18 @@ static void pin_long(snug_pool *pool, snug__entry *entry) {
     range->fixed = 1;
 }
 
-static void unpin_long(snug_pool *pool, snug__entry *entry) {
+static snug_status unpin_long(snug_pool *pool, snug__entry *entry, uint32_t generation) {
     if (--entry->long_pins > 0)
-        return;
+        return SNUG_OK;
     entry->pinned_at_ns = 0;
-    if (entry->range == SNUG__NONE || (entry->flags & SNUG_ALLOC_IMMOVABLE))
-        return;
-    snug__range *range = snug__range_at(&pool->map, entry->range);
-    if (range->fixed)
-        pool->pinned_granules -= range->size;
-    range->fixed = 0;
-}
-
-/* Drops the pins of the first n handles; with the lock held. */
-static void pins_undo(snug_pool *pool, const snug_handle *handles, size_t n, bool counted) {
-    for (size_t i = 0; counted && i < n; i++)
-        unpin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])));
-    unpin_many(pool, handles, n);
-    snug__pool_bury_dead(pool);
+    if (entry->range != SNUG__NONE && !(entry->flags & SNUG_ALLOC_IMMOVABLE)) {
+        snug__range *range = snug__range_at(&pool->map, entry->range);
+        if (range->fixed)
+            pool->pinned_granules -= range->size;
+        range->fixed = 0;
+    }
+    snug__entry_set_long(entry, false);
+    return unpin_one(pool, entry, generation);
 }
 
 snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void **addresses) {
@@ -197,21 +199,27 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         for (size_t i = 0; i < n; i++)
-            pin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])));
+            pin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
     else
-        pins_undo(pool, handles, pinned, false);
+        unpin_many(pool, handles, pinned);
+    snug__pool_bury_dead(pool);
     pthread_mutex_unlock(&pool->lock);
     if (status != SNUG_OK)
         return status;
     for (size_t i = 0; i < n && status == SNUG_OK; i++) {
         entry         = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
         unsigned slot = snug__word_current(atomic_load(&entry->word));
-        addresses[i]  = address_of(pool, atomic_load(&entry->offset[slot]));
         status        = snug__order_host_wait(&pool->order, snug__entry_ready(entry, slot));
+    }
+    for (size_t i = 0; i < n && status == SNUG_OK; i++) {
+        entry        = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
+        addresses[i] = address_of(pool, atomic_load(&entry->offset[snug__word_current(atomic_load(&entry->word))]));
     }
     if (status != SNUG_OK) {
         pthread_mutex_lock(&pool->lock);
-        pins_undo(pool, handles, n, true);
+        for (size_t i = 0; i < n; i++)
+            unpin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
+        snug__pool_bury_dead(pool);
         pthread_mutex_unlock(&pool->lock);
     }
     return snug__pool_notice(pool, status);
@@ -231,8 +239,7 @@ static snug_status unpin_one_long(snug_pool *pool, snug_handle handle, snug__sta
         return SNUG_NOT_PINNED;
     if (used.mask)
         snug__atomic_stamp_add(&entry->writers, used.mask, used.epoch);
-    unpin_long(pool, entry);
-    return unpin_one(pool, entry, generation);
+    return unpin_long(pool, entry, generation);
 }
 
 snug_status snug_unpin(snug_pool *pool, const snug_handle *handles, size_t n, snug_stream *const *streams,

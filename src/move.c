@@ -208,6 +208,8 @@ static void item_done(snug__run *run, const snug__item *item, motion *motion, sn
     } else {
         snug__range_free(map, item->source, fence);
     }
+    if (item->resizes)
+        snug__pool_resized(run->pool, motion->entry, item->resized_to);
     count_published(run, motion);
 }
 
@@ -274,7 +276,7 @@ void snug__move_items(snug__run *run, snug__item *items, uint32_t count, bool ke
         if (copies)
             ordered = copies_record(run, &stamp);
         pthread_mutex_lock(&pool->lock);
-        pool->mover_copies += copies;
+        atomic_fetch_add(&pool->mover_copies, copies);
         for (uint32_t i = 0; i < n; i++)
             if (motions[i].enqueued)
                 item_finish(run, &items[at + i], &motions[i], ordered, stamp, keep_gap);
@@ -314,7 +316,7 @@ static snug_status slide_pieces(snug__run *run, const motion *motion) {
         snug_status status = slide_piece(run, motion->to + first, motion->from + first, n, chunk <= shift);
         if (status != SNUG_OK)
             return status;
-        run->pool->mover_copies += chunk <= shift ? 1 : 2;
+        atomic_fetch_add(&run->pool->mover_copies, chunk <= shift ? 1 : 2);
     }
     return SNUG_OK;
 }
@@ -367,7 +369,7 @@ static bool step_over(snug__run *run, const snug__slide *slide, uint32_t live, m
     pthread_mutex_lock(&pool->lock);
     if (motion->enqueued) {
         snug__stamp fence;
-        pool->mover_copies += !over;
+        atomic_fetch_add(&pool->mover_copies, !over);
         snug__range_at(&pool->map, slide->gap)->fence =
             snug__order_unite(&pool->order, snug__range_at(&pool->map, slide->gap)->fence, stamp);
         do
@@ -545,9 +547,7 @@ void snug__late_step(snug__run *run, uint64_t granules) {
         late_end(run, false);
         return;
     }
-    pthread_mutex_lock(&pool->lock);
-    pool->mover_copies++;
-    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&pool->mover_copies, 1);
     pool->late.copied += n;
     run->moved_granules += n;
     if (pool->late.copied == motion.size) {

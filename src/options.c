@@ -62,7 +62,7 @@ static bool set_value(snug__settings *s, const char *name, const char *value, bo
     if (strcmp(name, "demand_bytes_max") == 0)
         return parse_bytes(value, &s->pool.demand_bytes_max);
     if (strcmp(name, "pin_wait_us") == 0)
-        return parse_bytes(value, &number) && (s->pool.pin_wait_ns = number * 1000, true);
+        return parse_bytes(value, &number) && (s->pool.pin_wait_ns = number ? number * 1000 : 1, true) /* 0 would be the default */;
     if (strcmp(name, "handles_max") == 0)
         return parse_count(value, SNUG__HANDLES_MAX, &s->pool.handles_max);
     if (strcmp(name, "generation_first") == 0)
@@ -80,6 +80,11 @@ static snug_status parse_environment(const char *text, snug__settings *s) {
         bool  known  = false;
         if (equals)
             *equals = 0;
+        if (length >= sizeof item) {
+            snug__log_line(&log, SNUG_LOG_ERRORS, "SNUG_OPTIONS, character %zu: an option of more than 127 characters",
+                           (size_t)(at - text) + 1);
+            return SNUG_OPTIONS;
+        }
         if (length && (!equals || !set_value(s, item, equals + 1, &known))) {
             snug__log_line(&log, SNUG_LOG_ERRORS, "SNUG_OPTIONS, character %zu: %s '%s'", (size_t)(at - text) + 1,
                            !equals ? "no '=' in" : known ? "bad value of" : "unknown option", item);

@@ -87,7 +87,7 @@ typedef struct snug__order {
     snug_stream            *mover[2]; /* background, demand */
     pthread_mutex_t         mutex;
     snug_stream            *by_native;
-    uint64_t                attached;
+    _Atomic uint64_t        attached;
     _Atomic uint64_t        queries;
 } snug__order;
 

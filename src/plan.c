@@ -131,8 +131,10 @@ static void items_sort(snug__item *items, uint32_t count) {
 
 static void item_add(snug__planner planner, snug__plan *plan, uint32_t node) {
     uint64_t word = atomic_load(&entry_of(planner, node)->word);
-    plan->items[plan->count++] =
-        (snug__item){node, SNUG__NONE, at(planner, node)->size, snug__word_generation(word)};
+    plan->items[plan->count++] = (snug__item){.source     = node,
+                                              .target     = SNUG__NONE,
+                                              .size       = at(planner, node)->size,
+                                              .generation = snug__word_generation(word)};
 }
 
 static uint32_t alignment_of(snug__planner planner, uint32_t node) {

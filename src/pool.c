@@ -1,14 +1,11 @@
-/* pool.c: the public entry points: check, lock, delegate. Owns the pools' shells.
- * Launch path (resolve, release): launch.c. Resizing: resize.c. */
+/* pool.c: pools and streams come and go; the entry points that change where buffers are. Owns the pools' shells.
+ * Allocations: alloc.c. The launch path: launch.c. */
 #include "pool.h"
 
 #include "compactor.h"
 #include "options.h"
-#include "refusal.h"
 #include "resize.h"
-#include "stats.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -52,7 +49,7 @@ snug_status snug__pool_notice(snug_pool *pool, snug_status status) {
 static snug_pool *shell_take(uint32_t *tag) {
     for (uint32_t i = 0; i < POOLS_MAX; i++) {
         *tag       = (shell_next - 1 + i) % POOLS_MAX + 1;
-        if (shells[*tag] && atomic_load(&shells[*tag]->state) != SNUG__POOL_NONE)
+        if (shells[*tag] && (atomic_load(&shells[*tag]->state) != SNUG__POOL_NONE || shells[*tag]->retired))
             continue;
         if (!shells[*tag])
             shells[*tag] = aligned_alloc(64, (sizeof(snug_pool) + 63) / 64 * 64);
@@ -90,8 +87,9 @@ static void shell_clear(snug_pool *pool) {
     memset(pool->refused, 0, sizeof pool->refused);
     pool->live_bytes = pool->pinned_granules = pool->largest_request = pool->requests = pool->granted = 0;
     pool->moved_bytes = pool->moves_published = pool->moves_cancelled = pool->slides = pool->steps = 0;
-    pool->demand_plans = pool->background_passes = pool->back_offs = pool->mover_copies = 0;
+    pool->demand_plans = pool->background_passes = pool->back_offs = 0;
     pool->copy_bytes_per_second = 0;
+    atomic_store(&pool->mover_copies, 0);
     atomic_store(&pool->client_copies, 0);
 }
 
@@ -122,6 +120,8 @@ static void pool_close_tables(snug_pool *pool) {
     }
     for (uint32_t i = 0; i < SNUG__TAGS_MAX; i++)
         pool->tag_list[i] = NULL;
+    pool->generation_floor = snug__handles_unused_generation(&pool->handles, pool->generation_floor);
+    pool->retired          = pool->generation_floor == 0 && atomic_load(&pool->handles.made) > 0;
     snug__handles_close(&pool->handles);
     snug__map_close(&pool->map);
 }
@@ -150,7 +150,8 @@ static snug_status pool_open_device(snug_pool *pool, const snug__device_row *row
 static snug_status pool_open_tables(snug_pool *pool, uint32_t tag, const snug_pool_options *o) {
     uint32_t    limit = (uint32_t)(o->capacity / SNUG_GRANULE);
     uint64_t    ranges = (uint64_t)(o->handles_max < limit ? o->handles_max : limit) * 2 + 65536;
-    snug_status status = snug__handles_open(&pool->handles, tag, o->handles_max, o->generation_first);
+    uint32_t    first = o->generation_first > pool->generation_floor ? o->generation_first : pool->generation_floor;
+    snug_status status = snug__handles_open(&pool->handles, tag, o->handles_max, first);
     if (status != SNUG_OK)
         return status;
     status = snug__map_open(&pool->map, &pool->order, limit, (uint32_t)ranges);
@@ -159,10 +160,8 @@ static snug_status pool_open_tables(snug_pool *pool, uint32_t tag, const snug_po
     return status;
 }
 
-static uint16_t tag_find(snug_pool *pool, const char *name);
-
 static snug_status pool_fill(snug_pool *pool, uint64_t granules) {
-    tag_find(pool, "");
+    snug__tag_find(pool, "");
     return pool->tags_made ? snug__pool_grow(pool, granules) : SNUG_NO_MEMORY; /* the first tag is that of buffers without one */
 }
 
@@ -183,7 +182,7 @@ snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_op
             pool_close_device(made);
     }
     if (status == SNUG_OK) {
-        status = pool_fill(made, options->commit_bytes / SNUG_GRANULE);
+        status = pool_fill(made, snug__granules(options->commit_bytes));
         if (status != SNUG_OK) {
             pool_close_device(made);
             pool_close_tables(made);
@@ -272,340 +271,7 @@ snug_status snug_stream_sync(snug_stream *stream) {
     return snug__pool_notice(stream->pool, stream->pool->row->stream_sync(stream->pool->device, stream->native));
 }
 
-/* ------------------------------------------------------------------------------------------------ tags, accounts */
-
-/* Under lock. A tag that finds no memory or no room any more counts as none. */
-static uint16_t tag_find(snug_pool *pool, const char *name) {
-    char cut[SNUG_TAG_MAX + 1];
-    snprintf(cut, sizeof cut, "%s", name ? name : "");
-    snug__tag *tag;
-    HASH_FIND_STR(pool->tags, cut, tag);
-    if (tag)
-        return tag->id;
-    if (pool->tags_made == SNUG__TAGS_MAX || !(tag = calloc(1, sizeof *tag)))
-        return 0;
-    memcpy(tag->name, cut, sizeof cut);
-    tag->id = pool->tags_made;
-    HASH_ADD_STR(pool->tags, name, tag);
-    if (!tag->hh.tbl) {
-        free(tag);
-        return 0;
-    }
-    pool->tag_list[pool->tags_made++] = tag;
-    return tag->id;
-}
-
-static void raise_peak(uint64_t *peak, uint64_t now) {
-    if (*peak < now)
-        *peak = now;
-}
-
-void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before, uint64_t size_now) {
-    snug__tag *tag = pool->tag_list[entry->tag];
-    pool->live_bytes += size_now - size_before;
-    pool->bytes.current = pool->live_bytes;
-    if (size_now > size_before)
-        pool->bytes.allocated += size_now - size_before;
-    else
-        pool->bytes.freed += size_before - size_now;
-    raise_peak(&pool->bytes.peak, pool->bytes.current);
-    if (tag) {
-        tag->live_bytes += size_now - size_before;
-        raise_peak(&tag->peak_bytes, tag->live_bytes);
-    }
-}
-
-static void count_buffer(snug_pool *pool, snug__entry *entry, bool born) {
-    snug__tag *tag = pool->tag_list[entry->tag];
-    pool->buffers.current += born ? 1 : -(uint64_t)1;
-    *(born ? &pool->buffers.allocated : &pool->buffers.freed) += 1;
-    raise_peak(&pool->buffers.peak, pool->buffers.current);
-    if (tag)
-        tag->buffers += born ? 1 : -(uint64_t)1;
-}
-
-/* ------------------------------------------------------------------------------------------------ alloc */
-
-snug_status snug__pool_grow(snug_pool *pool, uint64_t granules) {
-    uint64_t unit = pool->row->commit_granule(pool->device);
-    uint64_t from = snug__bytes(pool->map.committed), to = from + snug__bytes(granules);
-    to            = (to + unit - 1) / unit * unit;
-    if (to > pool->capacity)
-        to = pool->capacity;
-    if (to <= from)
-        return SNUG_CAPACITY;
-    snug_status status = snug__pool_notice(pool, pool->row->arena_commit(pool->device, from, to - from));
-    if (status != SNUG_OK)
-        return status;
-    pthread_mutex_lock(&pool->lock);
-    status = snug__map_grow(&pool->map, (uint32_t)((to - from) / SNUG_GRANULE));
-    pthread_mutex_unlock(&pool->lock);
-    if (status != SNUG_OK)
-        pool->row->arena_decommit(pool->device, from, to - from);
-    return status;
-}
-
-typedef struct request {
-    uint64_t  size, alignment;
-    snug__fit fit;
-    uint32_t  flags;
-    uint32_t  roomy; /* granules of the hole it would like: grows_to */
-    uint64_t  wait_ns;
-} request;
-
-static bool wants_low(const request *request) {
-    return request->flags & (SNUG_ALLOC_LONG_PINNED | SNUG_ALLOC_IMMOVABLE);
-}
-
-/* How much more must be committed for the request, given that the hole at the end can be part of it. */
-static uint64_t growth_needed(snug_pool *pool, snug__fit fit) {
-    const snug__range *last = pool->map.last == SNUG__NONE ? NULL : snug__range_at(&pool->map, pool->map.last);
-    uint64_t           want = (uint64_t)fit.size + fit.alignment - 1;
-    uint64_t           have = last && last->kind == SNUG__RANGE_FREE ? last->size : 0;
-    return want > have ? want - have : 1;
-}
-
-/* Under mover. Settle, search, compact, grow, search again; OK or a verdict, with the lock held. */
-static snug_status ladder(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset) {
-    snug__pool_notice(pool, snug__order_poll(&pool->order));
-    snug_status verdict = snug__compactor_room(pool, fit, node, offset);
-    while (verdict != SNUG_OK && verdict != SNUG_LOST && pool->map.committed < pool->map.limit) {
-        uint64_t needed = growth_needed(pool, fit);
-        pthread_mutex_unlock(&pool->lock);
-        snug_status grown = snug__pool_grow(pool, needed);
-        if (grown != SNUG_OK) {
-            pthread_mutex_lock(&pool->lock);
-            return grown;
-        }
-        verdict = snug__compactor_room(pool, fit, node, offset);
-    }
-    return verdict;
-}
-
-static bool worth_waiting(snug_status verdict) {
-    return verdict == SNUG_PENDING || verdict == SNUG_PINNED;
-}
-
-/* OK or a verdict, with the lock held. */
-static snug_status find_slowly(snug_pool *pool, const request *request, uint32_t *node, uint32_t *offset) {
-    uint64_t deadline = snug__pool_now(pool) + request->wait_ns;
-    for (;;) {
-        pthread_mutex_lock(&pool->mover);
-        snug_status verdict = SNUG_PENDING;
-        *node               = SNUG__NONE;
-        if (wants_low(request) && (*node = snug__compactor_room_low(pool, request->fit, SNUG__NONE,
-                                                                    SNUG__LOW_COST_MAX / SNUG_GRANULE, offset)) == SNUG__NONE)
-            pthread_mutex_unlock(&pool->lock);
-        if (*node != SNUG__NONE)
-            verdict = SNUG_OK;
-        else
-            verdict = ladder(pool, request->fit, node, offset);
-        pthread_mutex_unlock(&pool->mover);
-        if (!worth_waiting(verdict) || snug__pool_now(pool) >= deadline)
-            return verdict;
-        pthread_mutex_unlock(&pool->lock);
-        sched_yield();
-    }
-}
-
-/* OK or a verdict, with the lock held. */
-static snug_status find(snug_pool *pool, const request *request, uint32_t *node, uint32_t *offset) {
-    pthread_mutex_lock(&pool->lock);
-    snug__pool_bury_dead(pool);
-    *node = SNUG__NONE;
-    if (wants_low(request)) {
-        pthread_mutex_unlock(&pool->lock);
-        return find_slowly(pool, request, node, offset);
-    }
-    if (request->roomy > request->fit.size) {
-        snug__fit roomy = request->fit;
-        roomy.size      = request->roomy;
-        *node           = snug__map_find(&pool->map, roomy, offset);
-    }
-    if (*node == SNUG__NONE)
-        *node = snug__map_find(&pool->map, request->fit, offset);
-    if (*node != SNUG__NONE)
-        return SNUG_OK;
-    pthread_mutex_unlock(&pool->lock);
-    return find_slowly(pool, request, node, offset);
-}
-
-/* Under lock: the range is the entry's from now on, its fence what the contents wait for. */
-static snug_status settle_in(snug_pool *pool, const request *request, snug__entry *entry, uint32_t node, uint32_t offset) {
-    snug__stamp ready = SNUG__STAMP_NONE;
-    entry->range      = SNUG__NONE;
-    if (request->size) {
-        uint32_t index = snug__handles_index(&pool->handles, entry);
-        node           = snug__range_take(&pool->map, node, offset, request->fit.size, SNUG__RANGE_LIVE, index);
-        if (node == SNUG__NONE)
-            return SNUG_NO_MEMORY;
-        snug__range *range = snug__range_at(&pool->map, node);
-        if (!snug__order_settled(&pool->order, range->fence))
-            ready = range->fence;
-        range->fence = SNUG__STAMP_NONE;
-        range->fixed = (request->flags & SNUG_ALLOC_IMMOVABLE) != 0;
-        if (range->fixed)
-            pool->pinned_granules += range->size;
-        entry->range = node;
-    }
-    snug__entry_fill(entry, snug__word_current(atomic_load(&entry->word)), request->size ? offset : SNUG__NONE, ready);
-    return SNUG_OK;
-}
-
-static snug_status request_make(const snug_pool *pool, uint64_t size, const snug_alloc_options *given,
-                                snug_alloc_options *o, request *request) {
-    *o = snug_alloc_options_default();
-    if (given) {
-        if (given->struct_size < sizeof(size_t))
-            return SNUG_INVALID;
-        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
-    }
-    uint64_t alignment = o->alignment ? o->alignment : SNUG_GRANULE;
-    if (alignment > SNUG_ALIGNMENT_MAX || (alignment & (alignment - 1)))
-        return SNUG_ALIGNMENT;
-    if (size > SNUG_SIZE_MAX)
-        return SNUG_TOO_LARGE;
-    if (o->flags & ~(uint32_t)(SNUG_ALLOC_LONG_PINNED | SNUG_ALLOC_IMMOVABLE | SNUG_ALLOC_SETTLED))
-        return SNUG_INVALID;
-    if (alignment < SNUG_GRANULE)
-        alignment = SNUG_GRANULE;
-    uint64_t roomy = o->grows_to > pool->capacity ? pool->capacity : o->grows_to;
-    *request       = (struct request){
-        .size      = size,
-        .alignment = alignment,
-        .fit       = {(uint32_t)snug__granules(size), (uint32_t)(alignment / SNUG_GRANULE), (o->flags & SNUG_ALLOC_SETTLED) != 0},
-        .flags     = o->flags,
-        .roomy     = (uint32_t)snug__granules(roomy),
-        .wait_ns   = o->wait_ns,
-    };
-    return SNUG_OK;
-}
-
-static void entry_describe(snug_pool *pool, snug__entry *entry, const request *request, const char *tag) {
-    atomic_store_explicit(&entry->size, request->size, memory_order_relaxed);
-    entry->alignment_log2 = (uint8_t)__builtin_ctzll(request->alignment);
-    entry->flags          = (uint8_t)request->flags;
-    entry->tag            = tag_find(pool, tag);
-}
-
-/* Without the lock. OK: the entry is one's own, not yet live. */
-static snug_status entry_take(snug_pool *pool, const request *request, snug__entry **entry) {
-    pthread_mutex_lock(&pool->lock);
-    snug__pool_bury_dead(pool);
-    pool->requests++;
-    if (pool->largest_request < request->size)
-        pool->largest_request = request->size;
-    snug_status status = snug__handles_take(&pool->handles, entry);
-    if (status == SNUG_OK && request->size > pool->capacity) {
-        snug__handles_give_back(&pool->handles, *entry);
-        status = snug__refusal_make(pool, SNUG_LIMIT, request->size, request->alignment);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return status;
-}
-
-snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options *options, snug_handle *handle) {
-    snug_status status = snug__pool_open(pool);
-    if (status != SNUG_OK)
-        return status;
-    request            request;
-    snug_alloc_options o;
-    if (!handle)
-        return SNUG_INVALID;
-    if ((status = request_make(pool, size, options, &o, &request)) != SNUG_OK)
-        return status;
-    snug__entry *entry;
-    if ((status = entry_take(pool, &request, &entry)) != SNUG_OK)
-        return status;
-    uint32_t node = SNUG__NONE, offset = SNUG__NONE;
-    if (size)
-        status = find(pool, &request, &node, &offset);
-    else
-        pthread_mutex_lock(&pool->lock);
-    if (status == SNUG_OK)
-        status = settle_in(pool, &request, entry, node, offset);
-    else
-        status = snug__refusal_make(pool, status, size, request.alignment);
-    if (status == SNUG_OK) {
-        entry_describe(pool, entry, &request, o.tag);
-        snug__pool_count(pool, entry, 0, size);
-        count_buffer(pool, entry, true);
-        pool->granted++;
-        *handle = snug__handles_live(&pool->handles, entry);
-    } else {
-        snug__handles_give_back(&pool->handles, entry);
-    }
-    snug__stats_check_debug(pool);
-    pthread_mutex_unlock(&pool->lock);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------ free */
-
-void snug__pool_bury(snug_pool *pool, snug__entry *entry) {
-    unsigned    slot  = snug__word_current(atomic_load(&entry->word));
-    snug__stamp fence = snug__entry_fence(&pool->order, entry, slot);
-    if (entry->range != SNUG__NONE) {
-        snug__range *range = snug__range_at(&pool->map, entry->range);
-        if (range->copying) { /* the mover gives it back once its copy has a stamp */
-            range->fence = snug__order_unite(&pool->order, range->fence, fence);
-            range->entry = SNUG__NONE;
-            snug__range_set_kind(&pool->map, entry->range, SNUG__RANGE_ORPHAN);
-        } else {
-            snug__range_free(&pool->map, entry->range, fence);
-        }
-        entry->range = SNUG__NONE;
-    }
-    snug__handles_give_back(&pool->handles, entry);
-}
-
-void snug__pool_bury_dead(snug_pool *pool) {
-    for (uint32_t index = snug__handles_pop_dead(&pool->handles); index != SNUG__NONE;) {
-        snug__entry *entry = snug__handles_at(&pool->handles, index);
-        index              = entry->next;
-        snug__pool_bury(pool, entry);
-    }
-}
-
-/* Under lock, once the handle is dead: nothing of it counts as live any more. */
-static void uncount(snug_pool *pool, snug__entry *entry) {
-    snug__pool_count(pool, entry, atomic_load(&entry->size), 0);
-    count_buffer(pool, entry, false);
-    pool->handles.live--;
-    if (entry->range != SNUG__NONE && snug__range_at(&pool->map, entry->range)->fixed) {
-        snug__range_at(&pool->map, entry->range)->fixed = 0;
-        pool->pinned_granules -= snug__range_at(&pool->map, entry->range)->size;
-    }
-}
-
-snug_status snug_free(snug_pool *pool, snug_handle handle) {
-    snug_status status = snug__pool_open(pool);
-    if (status != SNUG_OK && status != SNUG_LOST)
-        return status;
-    snug__entry *entry;
-    status = snug__handles_find(&pool->handles, handle, &entry);
-    if (status != SNUG_OK)
-        return status;
-    pthread_mutex_lock(&pool->lock); /* before the word: the last unpin may bury it the moment it is DYING */
-    while ((status = snug__entry_kill(entry, snug__handle_generation(handle))) == SNUG_TIMEOUT) {
-        pthread_mutex_unlock(&pool->lock);
-        snug__entry_thawed(entry);
-        pthread_mutex_lock(&pool->lock);
-    }
-    if (status == SNUG_OK) {
-        uncount(pool, entry);
-        snug__pool_bury(pool, entry);
-    } else if (status == SNUG_BUSY) {
-        uncount(pool, entry);
-        if (entry->range != SNUG__NONE)
-            snug__range_set_kind(&pool->map, entry->range, SNUG__RANGE_PENDING);
-        status = SNUG_OK;
-    }
-    snug__pool_bury_dead(pool);
-    snug__stats_check_debug(pool);
-    pthread_mutex_unlock(&pool->lock);
-    return status;
-}
+/* ------------------------------------------------------------------------------------------------ compaction */
 
 snug_status snug_resize(snug_pool *pool, snug_handle handle, uint64_t new_size) {
     snug_status status = snug__pool_open(pool);
@@ -621,8 +287,6 @@ snug_status snug_resize(snug_pool *pool, snug_handle handle, uint64_t new_size) 
     pthread_mutex_unlock(&pool->mover);
     return status;
 }
-
-/* ------------------------------------------------------------------------------------------------ compaction */
 
 uint64_t snug_moves(snug_pool *pool) {
     return pool ? atomic_load(&pool->moves) : 0;

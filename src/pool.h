@@ -54,6 +54,7 @@ typedef struct snug__compactor {
     bool                   running, stop;
     bool                   in_pass;
     uint64_t               fruitless_changes; /* the map's changes when a step last found nothing to do */
+    uint64_t               fruitless_epoch;   /* what hadn't settled then; 0: all had */
     uint32_t               back_off;          /* doublings of the interval since */
 } snug__compactor;
 
@@ -61,6 +62,8 @@ struct snug_pool {
     _Atomic uint32_t        state;
     uint32_t                tag; /* of its handles; also its place in the list of pools */
     uint32_t                forks; /* of the process when the pool was made */
+    uint32_t                generation_floor; /* of a shell: no handle of its earlier lives had so high a generation */
+    bool                    retired;          /* of a shell: there is no generation left */
     const snug__device_row *row;
     snug__device           *device;
     char                   *base;
@@ -96,8 +99,7 @@ struct snug_pool {
     uint64_t         requests, granted, refused[SNUG_STATUS_COUNT];
     uint64_t         moved_bytes, moves_published, moves_cancelled, slides;
     uint64_t         steps, demand_plans, background_passes, back_offs;
-    uint64_t         mover_copies;
-    _Atomic uint64_t client_copies;
+    _Atomic uint64_t mover_copies, client_copies;
 
     snug__compactor  compactor;
     _Alignas(64) _Atomic uint64_t moves; /* snug_moves */
@@ -126,8 +128,13 @@ snug_status snug__pool_notice(snug_pool *pool, snug_status status);
 /* Can this pool be called at all? OK, LOST, FORKED, GONE. */
 snug_status snug__pool_open(snug_pool *pool);
 
+/* Under lock: the number of a tag; 0, that of buffers without one, if there is no room or memory for it. */
+uint16_t snug__tag_find(snug_pool *pool, const char *name);
+
 /* Under lock: the account of a buffer's size, with its tag. */
 void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before, uint64_t size_now);
+/* Under lock: the entry's buffer has size bytes from now on. */
+void snug__pool_resized(snug_pool *pool, snug__entry *entry, uint64_t size);
 
 /* Under mover, not lock: commits up to so many more granules of the arena. CAPACITY: all is committed. */
 snug_status snug__pool_grow(snug_pool *pool, uint64_t granules);

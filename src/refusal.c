@@ -3,25 +3,24 @@
 
 static _Thread_local snug_refusal last;
 
-static bool touches_free(snug_pool *pool, const snug__range *range) {
-    uint32_t beside[2] = {range->previous, range->next};
-    for (int i = 0; i < 2; i++)
-        if (beside[i] != SNUG__NONE && snug__range_at(&pool->map, beside[i])->kind == SNUG__RANGE_FREE)
-            return true;
-    return false;
-}
-
 uint32_t snug__refusal_pins(snug_pool *pool, snug_handle handles[8]) {
-    uint32_t count = 0;
+    uint32_t count = 0, between = 0; /* between: as far as the last free range seen */
+    bool     below = false;
     for (uint32_t node = pool->map.first; node != SNUG__NONE; node = snug__range_at(&pool->map, node)->next) {
         const snug__range *range = snug__range_at(&pool->map, node);
-        if (range->kind != SNUG__RANGE_LIVE || !range->fixed || !touches_free(pool, range))
+        if (range->kind == SNUG__RANGE_FREE) {
+            below   = true;
+            between = count;
+        }
+        if (!below || range->kind != SNUG__RANGE_LIVE || !range->fixed)
             continue;
         if (count < 8)
             handles[count] = snug__handles_name(&pool->handles, snug__handles_at(&pool->handles, range->entry));
         count++;
     }
-    return count;
+    for (uint32_t i = between; i < 8; i++)
+        handles[i] = SNUG_HANDLE_NONE;
+    return between;
 }
 
 static uint64_t oldest_pin_ns(snug_pool *pool) {

@@ -47,8 +47,7 @@ static snug_status republish(resizing *r, uint32_t offset, snug__stamp also, snu
 static void resized(resizing *r, uint64_t granules) {
     if (r->entry->range != SNUG__NONE && snug__range_at(&r->pool->map, r->entry->range)->fixed)
         r->pool->pinned_granules += granules;
-    snug__pool_count(r->pool, r->entry, atomic_load(&r->entry->size), r->size);
-    atomic_store_explicit(&r->entry->size, r->size, memory_order_relaxed);
+    snug__pool_resized(r->pool, r->entry, r->size);
 }
 
 static snug_status shrink(resizing *r) {
@@ -125,7 +124,8 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
     snug_pool   *pool = r->pool;
     snug__range *old  = snug__range_at(&pool->map, r->entry->range);
     snug__run    run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true};
-    snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation};
+    snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation, .resizes = true,
+                         .resized_to = r->size};
     item.target = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
     if (item.target == SNUG__NONE)
         return SNUG_NO_MEMORY;
@@ -135,8 +135,6 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
     pthread_mutex_lock(&pool->lock);
     if (run.moves == 0)
         return run.error != SNUG_OK ? run.error : SNUG_BUSY;
-    if (snug__word_status(atomic_load(&r->entry->word), r->generation) == SNUG_OK)
-        resized(r, 0);
     return SNUG_OK;
 }
 
@@ -203,7 +201,8 @@ static snug_status grow(resizing *r) {
 
 static snug_status grow_arena(resizing *r, snug_status verdict) {
     snug_pool *pool = r->pool;
-    if (pool->map.committed == pool->map.limit)
+    if (pool->map.granules[SNUG__RANGE_FREE] + pool->map.limit - pool->map.committed < r->extra ||
+        pool->map.committed == pool->map.limit)
         return verdict;
     pthread_mutex_unlock(&pool->lock);
     snug_status status = snug__pool_grow(pool, r->extra);

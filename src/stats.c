@@ -22,7 +22,7 @@ static void device_calls(snug_pool *pool, snug_stats *s) {
             s->device_waits += atomic_load_explicit(&slot->waits, memory_order_relaxed);
         }
     s->device_queries = atomic_load_explicit(&pool->order.queries, memory_order_relaxed);
-    s->device_copies  = pool->mover_copies + atomic_load_explicit(&pool->client_copies, memory_order_relaxed);
+    s->device_copies  = atomic_load(&pool->mover_copies) + atomic_load_explicit(&pool->client_copies, memory_order_relaxed);
 }
 
 /* Under the lock. */
@@ -43,7 +43,7 @@ static void stats_fill(snug_pool *pool, snug_stats *s) {
     s->holes              = map->count[SNUG__RANGE_FREE];
     s->fragmentation      = s->free_bytes ? 1 - (double)s->largest_hole_bytes / (double)s->free_bytes : 0;
     s->handles_live       = pool->handles.live;
-    s->streams_attached   = pool->order.attached;
+    s->streams_attached   = atomic_load(&pool->order.attached);
     s->bytes              = pool->bytes;
     s->buffers            = pool->buffers;
     s->largest_request_bytes = pool->largest_request;

@@ -399,7 +399,7 @@ static void play(const char *name, uint64_t seed, uint64_t duration_ns, bool jum
     static worker workers[WORKERS];
     static scene  scenes[4], *s = scenes;
     pthread_t     threads[WORKERS + 4];
-    s->capacity = 6 * MiB;
+    s->capacity = 3 * MiB;
     s->seed     = seed;
     s->steps    = steps;
     scene_open(s, jumble, background);
