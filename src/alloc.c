@@ -217,9 +217,9 @@ static snug_status request_make(const snug_pool *pool, uint64_t size, const snug
                                 snug_alloc_options *o, request *request) {
     *o = snug_alloc_options_default();
     if (given) {
-        if (given->struct_size < sizeof(size_t))
+        if (!snug__struct_valid(given))
             return SNUG_INVALID;
-        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
+        snug__struct_take(o, sizeof *o, given);
     }
     uint64_t alignment = o->alignment ? o->alignment : SNUG_GRANULE;
     if (alignment > SNUG_ALIGNMENT_MAX || (alignment & (alignment - 1)))

@@ -353,7 +353,7 @@ snug_status snug__compactor_pack(snug_pool *pool) {
 static snug_compactor_options options_filled(const snug_pool *pool, const snug_compactor_options *given) {
     snug_compactor_options o = snug_compactor_options_default();
     if (given)
-        memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
+        snug__struct_take(&o, sizeof o, given);
     if (o.start_fragmentation == 0)
         o.start_fragmentation = 0.30;
     if (o.stop_fragmentation == 0)
@@ -461,16 +461,21 @@ static void *compactor_main(void *argument) {
     return NULL;
 }
 
+static bool share(double value) {
+    return value >= 0 && value <= 1; /* not so of what isn't a number */
+}
+
 snug_status snug__compactor_start(snug_pool *pool, const snug_compactor_options *options) {
     snug__compactor *c = &pool->compactor;
-    if (options && (options->struct_size < sizeof(size_t) || options->start_fragmentation < 0 ||
-                    options->start_fragmentation > 1 || options->stop_fragmentation < 0 ||
-                    options->stop_fragmentation > 1 || options->duty_max < 0 || options->duty_max > 1))
+    if (options && !snug__struct_valid(options))
+        return SNUG_INVALID;
+    snug_compactor_options filled = options_filled(pool, options);
+    if (!share(filled.start_fragmentation) || !share(filled.stop_fragmentation) || !share(filled.duty_max))
         return SNUG_INVALID;
     pthread_mutex_lock(&c->mutex);
     snug_status status = c->running ? SNUG_INVALID : SNUG_OK;
     if (status == SNUG_OK) {
-        c->options  = options_filled(pool, options);
+        c->options  = filled;
         c->stop     = false;
         c->in_pass  = false;
         c->back_off = 0;

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "handle.h"
+#include "structs.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -125,9 +126,9 @@ snug_status snug__settings_make(const snug_pool_options *given, const char *envi
     memset(settings, 0, sizeof *settings);
     snug_pool_options *o = &settings->pool;
     if (given) {
-        if (given->struct_size < sizeof(size_t))
+        if (!snug__struct_valid(given))
             return SNUG_INVALID;
-        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
+        snug__struct_take(o, sizeof *o, given);
     }
     const char *device = o->device ? o->device : "host";
     if (snprintf(settings->device, sizeof settings->device, "%s", device) >= (int)sizeof settings->device)

@@ -296,7 +296,7 @@ snug_status snug_compact(snug_pool *pool, const snug_budget *budget, snug_compac
     snug_status status = snug__pool_open(pool);
     if (status != SNUG_OK)
         return status;
-    if (result && result->struct_size < sizeof(size_t))
+    if (result && !snug__struct_valid(result))
         return SNUG_INVALID;
     snug_compact_result made = {.struct_size = sizeof made, .state = SNUG_COMPACT_DONE};
     pthread_mutex_lock(&pool->mover);
@@ -305,11 +305,8 @@ snug_status snug_compact(snug_pool *pool, const snug_budget *budget, snug_compac
         status          = snug__compactor_step(pool, &tidy, &made);
     }
     pthread_mutex_unlock(&pool->mover);
-    if (status == SNUG_OK && result) {
-        size_t size = result->struct_size < sizeof made ? result->struct_size : sizeof made;
-        memcpy(result, &made, size);
-        result->struct_size = size;
-    }
+    if (status == SNUG_OK && result)
+        snug__struct_give(result, &made, sizeof made);
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "log.h"
 #include "plan.h"
+#include "structs.h"
 
 #include <pthread.h>
 

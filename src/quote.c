@@ -64,7 +64,7 @@ snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote) {
     snug_status status = snug__pool_open(pool);
     if (status != SNUG_OK)
         return status;
-    if (!quote || quote->struct_size < sizeof(size_t))
+    if (!quote || !snug__struct_valid(quote))
         return SNUG_INVALID;
     if (size > SNUG_SIZE_MAX)
         return SNUG_TOO_LARGE;
@@ -80,8 +80,6 @@ snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote) {
     if (pool->copy_bytes_per_second)
         q.time_ns = (uint64_t)((double)q.move_bytes * 1e9 / (double)pool->copy_bytes_per_second);
     pthread_mutex_unlock(&pool->mover);
-    size_t n = quote->struct_size < sizeof q ? quote->struct_size : sizeof q;
-    memcpy(quote, &q, n);
-    quote->struct_size = n;
+    snug__struct_give(quote, &q, sizeof q);
     return SNUG_OK;
 }

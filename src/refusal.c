@@ -70,10 +70,8 @@ snug_status snug__refusal_make(snug_pool *pool, snug_status verdict, uint64_t by
 }
 
 snug_status snug_refusal_get(snug_refusal *refusal) {
-    if (!refusal || refusal->struct_size < sizeof(size_t))
+    if (!refusal || !snug__struct_valid(refusal))
         return SNUG_INVALID;
-    size_t size = refusal->struct_size < sizeof last ? refusal->struct_size : sizeof last;
-    memcpy(refusal, &last, size);
-    refusal->struct_size = size;
+    snug__struct_give(refusal, &last, sizeof last);
     return SNUG_OK;
 }

@@ -65,16 +65,14 @@ snug_status snug_stats_get(snug_pool *pool, snug_stats *stats) {
     snug_status status = snug__pool_open(pool);
     if (status != SNUG_OK && status != SNUG_LOST)
         return status;
-    if (!stats || stats->struct_size < sizeof(size_t))
+    if (!stats || !snug__struct_valid(stats))
         return SNUG_INVALID;
     snug_stats s = {.struct_size = sizeof s};
     pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
     stats_fill(pool, &s);
     pthread_mutex_unlock(&pool->lock);
-    size_t size = stats->struct_size < sizeof s ? stats->struct_size : sizeof s;
-    memcpy(stats, &s, size);
-    stats->struct_size = size;
+    snug__struct_give(stats, &s, sizeof s);
     return SNUG_OK;
 }
 
@@ -108,7 +106,7 @@ snug_status snug_handle_info_get(snug_pool *pool, snug_handle handle, snug_handl
     snug_status status = snug__pool_open(pool);
     if (status != SNUG_OK)
         return status;
-    if (!info || info->struct_size < sizeof(size_t))
+    if (!info || !snug__struct_valid(info))
         return SNUG_INVALID;
     snug__entry *entry;
     if ((status = snug__handles_find(&pool->handles, handle, &entry)) != SNUG_OK)
@@ -130,9 +128,7 @@ snug_status snug_handle_info_get(snug_pool *pool, snug_handle handle, snug_handl
     pthread_mutex_unlock(&pool->lock);
     if (status != SNUG_OK)
         return status;
-    size_t size = info->struct_size < sizeof made ? info->struct_size : sizeof made;
-    memcpy(info, &made, size);
-    info->struct_size = size;
+    snug__struct_give(info, &made, sizeof made);
     return SNUG_OK;
 }
 
