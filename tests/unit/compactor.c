@@ -309,9 +309,7 @@ static void a_moved_buffer_rests(void) {
     lay_out("f4 l2 f4 l40");
     snug_compactor_start(pool, &o);
     ok(reaches_one_hole(), "tidied");
-    snug_handle low = must_alloc(pool, 3 * UNIT); /* the hole is in two again, with the rested buffer between */
     snug_compactor_stop(pool);
-    snug_free(pool, low);
     is_u64(stats_of(pool).moves, 1, "by one move");
     snug__goal goal = {.size = 1, .idle_only = true, .cooldown_ns = o.cooldown_ns, .now_ns = snug__pool_now(pool)};
     uint32_t   node = snug__handles_at(&pool->handles, snug__handle_index(handles[0]))->range;
