@@ -208,8 +208,8 @@ static void item_done(snug__run *run, const snug__item *item, motion *motion, sn
     } else {
         snug__range_free(map, item->source, fence);
     }
-    if (item->resizes)
-        snug__pool_resized(run->pool, motion->entry, item->resized_to);
+    if (run->resized_to)
+        snug__pool_resized(run->pool, motion->entry, *run->resized_to);
     count_published(run, motion);
 }
 

@@ -142,12 +142,16 @@ static uint32_t alignment_of(snug__planner planner, uint32_t node) {
     return log2 <= 8 ? 1 : UINT32_C(1) << (log2 - 8);
 }
 
-static bool item_place(snug__planner planner, const snug__goal *goal, snug__item *item) {
+/* In the hole that begins where the window ends it goes to the far end, so that the rest of it widens the window. */
+static bool item_place(snug__planner planner, const snug__goal *goal, uint32_t window_end, snug__item *item) {
     uint32_t  offset;
     snug__fit fit  = {item->size, alignment_of(planner, item->source), goal->settled_only};
     uint32_t  node = snug__map_find(planner.map, fit, &offset);
     if (node == SNUG__NONE)
         return false;
+    const snug__range *hole = at(planner, node);
+    if (hole->offset == window_end)
+        offset = (hole->offset + hole->size - item->size) & ~(fit.alignment - 1);
     item->target = snug__range_take(planner.map, node, offset, item->size, SNUG__RANGE_TARGET, at(planner, item->source)->entry);
     return item->target != SNUG__NONE;
 }
@@ -206,8 +210,8 @@ static void items_mark(snug__planner planner, snug__plan *plan) {
 static bool window_evacuate(snug__planner planner, const snug__goal *goal, const snug__window *window, snug__plan *plan) {
     window_reserve(planner, window->first, window->last);
     items_collect(planner, plan, window->first, window->last);
-    uint32_t placed = 0;
-    while (placed < plan->count && item_place(planner, goal, &plan->items[placed]))
+    uint32_t placed = 0, end = at(planner, window->last)->offset + at(planner, window->last)->size;
+    while (placed < plan->count && item_place(planner, goal, end, &plan->items[placed]))
         placed++;
     if (placed < plan->count) {
         while (placed > 0)
@@ -246,7 +250,7 @@ static bool stretch_relieve(snug__planner planner, const snug__goal *goal, uint3
     for (uint32_t i = 0; i < plan->count && gained < lacking; i++) {
         snug__item item = plan->items[i];
         if (gained + item.size > goal->granules_max || !snug__plan_movable(planner, goal, item.source) ||
-            !item_place(planner, goal, &item))
+            !item_place(planner, goal, SNUG__NONE, &item))
             continue;
         plan->items[i]        = plan->items[placed];
         plan->items[placed++] = item;
@@ -419,7 +423,7 @@ void snug__plan_jumble(snug__planner planner, const snug__goal *goal, uint32_t *
             continue;
         item_add(planner, plan, node);
         snug__item *item = &plan->items[plan->count - 1];
-        if (!item_place(planner, goal, item)) {
+        if (!item_place(planner, goal, SNUG__NONE, item)) {
             plan->count--;
             continue;
         }

@@ -34,8 +34,6 @@ typedef struct snug__item {
     uint32_t source, target; /* nodes */
     uint32_t size;           /* granules */
     uint32_t generation;     /* of the buffer when the plan was made */
-    bool     resizes;        /* the target is of another size than the source: that of resized_to bytes */
-    uint64_t resized_to;
 } snug__item;
 
 typedef struct snug__window {

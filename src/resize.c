@@ -123,9 +123,8 @@ static snug_status grow_from_nothing(resizing *r, uint32_t node, uint32_t offset
 static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset) {
     snug_pool   *pool = r->pool;
     snug__range *old  = snug__range_at(&pool->map, r->entry->range);
-    snug__run    run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true};
-    snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation, .resizes = true,
-                         .resized_to = r->size};
+    snug__run    run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true, .resized_to = &r->size};
+    snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation};
     item.target = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
     if (item.target == SNUG__NONE)
         return SNUG_NO_MEMORY;
