@@ -68,7 +68,7 @@ static void count_buffer(snug_pool *pool, snug__entry *entry, bool born) {
 snug_status snug__pool_grow(snug_pool *pool, uint64_t granules) {
     uint64_t unit = pool->row->commit_granule(pool->device);
     uint64_t from = snug__bytes(pool->map.committed), to = from + snug__bytes(granules);
-    to            = (to + unit - 1) / unit * unit;
+    to = (to + unit - 1) / unit * unit;
     if (to > pool->capacity)
         to = pool->capacity;
     if (to <= from)
@@ -154,8 +154,9 @@ static snug_status find_slowly(snug_pool *pool, const request *request, uint32_t
         pthread_mutex_lock(&pool->mover);
         snug_status verdict = SNUG_PENDING;
         *node               = SNUG__NONE;
-        if (wants_low(request) && (*node = snug__compactor_room_low(pool, request->fit, SNUG__NONE,
-                                                                    SNUG__LOW_COST_MAX / SNUG_GRANULE, offset)) == SNUG__NONE)
+        if (wants_low(request) &&
+            (*node = snug__compactor_room_low(pool, request->fit, SNUG__NONE, SNUG__LOW_COST_MAX / SNUG_GRANULE,
+                                              offset)) == SNUG__NONE)
             pthread_mutex_unlock(&pool->lock);
         if (*node != SNUG__NONE)
             verdict = SNUG_OK;
@@ -192,7 +193,8 @@ static snug_status find(snug_pool *pool, const request *request, uint32_t *node,
 }
 
 /* Under lock: the range is the entry's from now on, its fence what the contents wait for. */
-static snug_status settle_in(snug_pool *pool, const request *request, snug__entry *entry, uint32_t node, uint32_t offset) {
+static snug_status settle_in(snug_pool *pool, const request *request, snug__entry *entry, uint32_t node,
+                             uint32_t offset) {
     snug__stamp ready = SNUG__STAMP_NONE;
     entry->range      = SNUG__NONE;
     if (request->size) {
@@ -232,12 +234,13 @@ static snug_status request_make(const snug_pool *pool, uint64_t size, const snug
         alignment = SNUG_GRANULE;
     uint64_t roomy = o->grows_to > pool->capacity ? pool->capacity : o->grows_to;
     *request       = (struct request){
-        .size      = size,
-        .alignment = alignment,
-        .fit       = {(uint32_t)snug__granules(size), (uint32_t)(alignment / SNUG_GRANULE), (o->flags & SNUG_ALLOC_SETTLED) != 0},
-        .flags     = o->flags,
-        .roomy     = (uint32_t)snug__granules(roomy),
-        .wait_ns   = o->wait_ns,
+              .size      = size,
+              .alignment = alignment,
+              .fit       = {(uint32_t)snug__granules(size), (uint32_t)(alignment / SNUG_GRANULE),
+                            (o->flags & SNUG_ALLOC_SETTLED) != 0},
+              .flags     = o->flags,
+              .roomy     = (uint32_t)snug__granules(roomy),
+              .wait_ns   = o->wait_ns,
     };
     return SNUG_OK;
 }

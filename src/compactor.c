@@ -8,8 +8,8 @@
 enum { ATTEMPTS_MAX = 64, JUMBLE_MOVES = 64, JUMBLE_SLIDES = 4 };
 
 static snug__run run_demand(snug_pool *pool) {
-    return (snug__run){.pool = pool, .which = SNUG__DEMAND, .may_wait = true,
-                       .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
+    return (snug__run){
+        .pool = pool, .which = SNUG__DEMAND, .may_wait = true, .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
 }
 
 static snug__goal goal_demand(snug_pool *pool, snug__fit fit) {
@@ -45,8 +45,13 @@ static void plan_execute(snug__run *run, snug__fit fit) {
         snug__move_items(run, plan->items, plan->count, plan->first != SNUG__NONE);
         pthread_mutex_lock(&pool->lock);
     } else {
-        snug__slide slide = {.gap = plan->first, .up = true, .size = fit.size, .alignment = fit.alignment,
-                             .beside = SNUG__NONE, .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
+        snug__slide slide = {.gap          = plan->first,
+                             .up           = true,
+                             .size         = fit.size,
+                             .alignment    = fit.alignment,
+                             .beside       = SNUG__NONE,
+                             .granules_max = UINT64_MAX,
+                             .moves_max    = UINT32_MAX};
         snug__move_slide(run, &slide);
     }
     snug__gaps_free(&pool->map);
@@ -60,8 +65,13 @@ static void slide_all(snug__run *run, snug__fit fit) {
     if (node == SNUG__NONE)
         return;
     snug__range_set_kind(&pool->map, node, SNUG__RANGE_GAP);
-    snug__slide slide = {.gap = node, .up = true, .size = fit.size, .alignment = fit.alignment, .beside = SNUG__NONE,
-                         .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
+    snug__slide slide = {.gap          = node,
+                         .up           = true,
+                         .size         = fit.size,
+                         .alignment    = fit.alignment,
+                         .beside       = SNUG__NONE,
+                         .granules_max = UINT64_MAX,
+                         .moves_max    = UINT32_MAX};
     snug__move_slide(run, &slide);
     snug__gaps_free(&pool->map);
 }
@@ -89,11 +99,11 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
         snug__pool_bury_dead(pool);
         if ((*node = snug__map_find(&pool->map, fit, offset)) != SNUG__NONE)
             return SNUG_OK;
-        snug__run run = run_demand(pool);
+        snug__run   run     = run_demand(pool);
         snug_status verdict = verdict_of(pool, fit);
         if (verdict == SNUG_CAPACITY && pool->map.granules[SNUG__RANGE_FREE] < fit.size)
             return verdict;
-        bool may = pool->compaction_on && !fit.settled && pool->map.granules[SNUG__RANGE_FREE] >= fit.size;
+        bool may        = pool->compaction_on && !fit.settled && pool->map.granules[SNUG__RANGE_FREE] >= fit.size;
         pool->plan.kind = SNUG__PLAN_NONE;
         if (may)
             plan_demand(pool, fit, left);
@@ -125,7 +135,8 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
     }
 }
 
-uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max, uint32_t *offset) {
+uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max,
+                                  uint32_t *offset) {
     snug__goal goal   = goal_demand(pool, fit);
     goal.granules_max = granules_max < goal.granules_max ? granules_max : goal.granules_max;
     goal.idle_only    = true;
@@ -163,8 +174,8 @@ static snug__goal goal_tidy(snug_pool *pool, const snug__tidy *tidy) {
 /* Asks for the whole goal, then for less and less, down to the least gain. */
 static bool plan_tidy(snug_pool *pool, const snug__tidy *tidy, snug__goal *goal) {
     uint64_t free = pool->map.granules[SNUG__RANGE_FREE], largest = snug__map_largest(&pool->map);
-    uint64_t want = free - (uint64_t)(tidy->stop_fragmentation * (double)free);
-    uint64_t gain = tidy->gain_min ? tidy->gain_min : 1;
+    uint64_t want  = free - (uint64_t)(tidy->stop_fragmentation * (double)free);
+    uint64_t gain  = tidy->gain_min ? tidy->gain_min : 1;
     uint64_t least = 0;
     for (; want >= largest + gain; want = largest + (want - largest) / 2) {
         goal->size = (uint32_t)want;
@@ -204,9 +215,14 @@ static void step_plan(snug__run *run, snug__goal *goal) {
     snug_pool  *pool = run->pool;
     snug__plan *plan = &pool->plan;
     if (plan->kind == SNUG__PLAN_SLIDE) {
-        snug__slide slide = {.gap = plan->first, .up = true, .settled_only = goal->settled_only, .size = goal->size,
-                             .alignment = 1, .beside = SNUG__NONE, .granules_max = goal->step_max,
-                             .moves_max = goal->moves_max};
+        snug__slide slide = {.gap          = plan->first,
+                             .up           = true,
+                             .settled_only = goal->settled_only,
+                             .size         = goal->size,
+                             .alignment    = 1,
+                             .beside       = SNUG__NONE,
+                             .granules_max = goal->step_max,
+                             .moves_max    = goal->moves_max};
         snug__move_slide(run, &slide);
     } else if (plan->count) {
         pthread_mutex_unlock(&pool->lock);
@@ -235,7 +251,10 @@ static void step_jumble(snug__run *run, snug__goal *goal) {
         return;
     snug__range_set_kind(&pool->map, node, SNUG__RANGE_GAP);
     uint32_t    left  = moves_max - pool->plan.count;
-    snug__slide slide = {.gap = node, .up = pool->steps % 2 == 0, .alignment = 1, .beside = SNUG__NONE,
+    snug__slide slide = {.gap          = node,
+                         .up           = pool->steps % 2 == 0,
+                         .alignment    = 1,
+                         .beside       = SNUG__NONE,
                          .granules_max = goal->step_max - pool->plan.granules,
                          .moves_max    = left < JUMBLE_SLIDES ? left : JUMBLE_SLIDES};
     snug__move_slide(run, &slide);
@@ -284,9 +303,11 @@ static snug_compact_state step_move(snug__run *run, const snug__tidy *tidy, snug
 }
 
 snug_status snug__compactor_step(snug_pool *pool, const snug__tidy *tidy, snug_compact_result *result) {
-    snug__goal goal = goal_tidy(pool, tidy);
-    snug__run  run  = {.pool = pool, .which = SNUG__BACKGROUND, .deadline_ns = goal.now_ns + pool->pin_wait_ns,
-                       .stop_ns = tidy->budget.time_max_ns ? goal.now_ns + tidy->budget.time_max_ns : 0};
+    snug__goal  goal   = goal_tidy(pool, tidy);
+    snug__run   run    = {.pool        = pool,
+                          .which       = SNUG__BACKGROUND,
+                          .deadline_ns = goal.now_ns + pool->pin_wait_ns,
+                          .stop_ns     = tidy->budget.time_max_ns ? goal.now_ns + tidy->budget.time_max_ns : 0};
     snug_status polled = snug__pool_notice(pool, snug__order_poll(&pool->order));
     if (polled != SNUG_OK)
         return polled;
@@ -324,8 +345,12 @@ static bool pack_slide(snug__run *run, uint32_t *from) {
     if (node == SNUG__NONE || node == pool->map.last)
         return false;
     snug__range_set_kind(&pool->map, node, SNUG__RANGE_GAP);
-    snug__slide slide = {.gap = node, .up = true, .alignment = 1, .beside = SNUG__NONE, .granules_max = UINT64_MAX,
-                         .moves_max = UINT32_MAX};
+    snug__slide slide = {.gap          = node,
+                         .up           = true,
+                         .alignment    = 1,
+                         .beside       = SNUG__NONE,
+                         .granules_max = UINT64_MAX,
+                         .moves_max    = UINT32_MAX};
     snug__move_slide(run, &slide);
     offset = snug__range_at(&pool->map, slide.gap)->offset;
     snug__gaps_free(&pool->map);
@@ -392,12 +417,12 @@ static bool tidy_wanted(snug_pool *pool) {
 }
 
 static void pass_step(snug_pool *pool) {
-    snug__compactor *c    = &pool->compactor;
-    snug__tidy       tidy = {.budget             = c->options.step,
-                             .stop_fragmentation = c->options.stop_fragmentation,
-                             .gain_min           = pool->map.limit / 4096,
-                             .cooldown_ns        = c->options.cooldown_ns,
-                             .settled_only       = true};
+    snug__compactor    *c      = &pool->compactor;
+    snug__tidy          tidy   = {.budget             = c->options.step,
+                                  .stop_fragmentation = c->options.stop_fragmentation,
+                                  .gain_min           = pool->map.limit / 4096,
+                                  .cooldown_ns        = c->options.cooldown_ns,
+                                  .settled_only       = true};
     snug_compact_result result = {.state = SNUG_COMPACT_DONE};
     snug_status         status = snug__compactor_step(pool, &tidy, &result);
     pthread_mutex_lock(&pool->lock);
@@ -489,8 +514,8 @@ snug_status snug__compactor_start(snug_pool *pool, const snug_compactor_options 
 void snug__compactor_stop(snug_pool *pool) {
     snug__compactor *c = &pool->compactor;
     pthread_mutex_lock(&c->mutex);
-    bool mine  = c->running && !c->stop;
-    c->stop    = true;
+    bool mine = c->running && !c->stop;
+    c->stop   = true;
     pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
     if (!mine)

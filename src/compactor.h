@@ -12,13 +12,14 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
 
 /* The same at the lowest address that costs no more than moving granules_max. Falls back to the lowest hole. SNUG__NONE with
  * the lock held: none. */
-uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max, uint32_t *offset);
+uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max,
+                                  uint32_t *offset);
 
 /* One step toward a largest hole of (1 - stop_fragmentation) of the free bytes. */
 typedef struct snug__tidy {
     snug_budget budget;
     double      stop_fragmentation;
-    uint64_t    gain_min;    /* granules by which the largest hole must grow */
+    uint64_t    gain_min; /* granules by which the largest hole must grow */
     uint64_t    cooldown_ns;
     bool        settled_only;
 } snug__tidy;

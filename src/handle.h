@@ -42,7 +42,7 @@ typedef struct snug__entry {
     snug__atomic_stamp writers, readers;
     /* second line: not touched by a launch, but for ready_mask while it isn't settled */
     _Atomic uint64_t ready_mask[2];
-    _Atomic uint64_t size; /* as requested */
+    _Atomic uint64_t size;         /* as requested */
     uint64_t         pinned_at_ns; /* the oldest long pin */
     uint64_t         moved_at_ns;
     uint32_t         range; /* node in the map; SNUG__NONE for size 0 */
@@ -58,8 +58,8 @@ _Static_assert(sizeof(snug__entry) == 128, "an entry is two cache lines");
 typedef struct snug__handles {
     snug__table      table;
     uint32_t         tag;
-    uint32_t         max;  /* entries at most */
-    _Atomic uint32_t made; /* entries ever used */
+    uint32_t         max;                   /* entries at most */
+    _Atomic uint32_t made;                  /* entries ever used */
     uint32_t         free_first, free_last; /* first in, first out, so that generations advance evenly */
     _Atomic uint32_t dead;                  /* entries whose last unpin ended them, to be given back */
     uint32_t         live, retired;
@@ -69,7 +69,7 @@ typedef struct snug__handles {
 snug_status snug__handles_open(snug__handles *handles, uint32_t tag, uint32_t max, uint32_t generation_first);
 void        snug__handles_close(snug__handles *handles);
 /* A generation, at least floor, from which on no handle has been issued; 0: there is none. */
-uint32_t    snug__handles_unused_generation(snug__handles *handles, uint32_t floor);
+uint32_t snug__handles_unused_generation(snug__handles *handles, uint32_t floor);
 
 static inline snug__entry *snug__handles_at(const snug__handles *handles, uint32_t index) {
     return (snug__entry *)(void *)handles->table.base + index;
@@ -124,7 +124,8 @@ uint64_t snug__entry_thawed(snug__entry *entry);
 static inline snug_status snug__entry_pin(snug__entry *entry, uint32_t generation, bool write, uint64_t *word) {
     uint64_t was = atomic_load_explicit(&entry->word, memory_order_relaxed);
     for (;;) {
-        if (snug__unlikely(snug__word_generation(was) != generation || (was & (SNUG__LIVE | SNUG__DYING)) != SNUG__LIVE))
+        if (snug__unlikely(snug__word_generation(was) != generation ||
+                           (was & (SNUG__LIVE | SNUG__DYING)) != SNUG__LIVE))
             return snug__word_status(was, generation);
         if (snug__unlikely(was & SNUG__FROZEN)) {
             was = snug__entry_thawed(entry);
@@ -190,8 +191,8 @@ static inline void snug__entry_fill(snug__entry *entry, unsigned slot, uint32_t 
 
 /* Everything that may still touch the entry's present range: the fence with which the range is freed. */
 static inline snug__stamp snug__entry_fence(snug__order *order, snug__entry *entry, unsigned slot) {
-    snug__stamp users = snug__order_unite(order, snug__atomic_stamp_get(&entry->writers),
-                                          snug__atomic_stamp_get(&entry->readers));
+    snug__stamp users =
+        snug__order_unite(order, snug__atomic_stamp_get(&entry->writers), snug__atomic_stamp_get(&entry->readers));
     return snug__order_unite(order, snug__entry_ready(entry, slot), users);
 }
 

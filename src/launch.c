@@ -23,7 +23,8 @@ static inline void *address_of(const snug_pool *pool, uint32_t offset) {
 }
 
 /* Pins one handle. *word: its word after. */
-static inline snug_status pin_one(snug_pool *pool, snug_handle handle, bool write, snug__entry **entry, uint64_t *word) {
+static inline snug_status pin_one(snug_pool *pool, snug_handle handle, bool write, snug__entry **entry,
+                                  uint64_t *word) {
     snug_status status = snug__handles_find(&pool->handles, handle, entry);
     if (snug__unlikely(status != SNUG_OK))
         return status;
@@ -40,7 +41,8 @@ static inline snug_status unpin_one(snug_pool *pool, snug__entry *entry, uint32_
 
 static void unpin_many(snug_pool *pool, const snug_handle *handles, size_t n) {
     for (size_t i = 0; i < n; i++)
-        unpin_one(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
+        unpin_one(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
+                  snug__handle_generation(handles[i]));
 }
 
 /* No address of a failed resolve survives it, so that nobody can launch with one by mistake. */
@@ -64,13 +66,13 @@ snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t
     for (size_t i = 0; i < n; i++) {
         snug__entry *entry;
         uint64_t     word = 0;
-        status = pin_one(pool, handles[i], writes(access, i), &entry, &word);
+        status            = pin_one(pool, handles[i], writes(access, i), &entry, &word);
         if (snug__unlikely(status != SNUG_OK))
             return resolve_undo(pool, handles, i, n, addresses, status);
         /* after the pin, so that this is the place it keeps until the release */
-        unsigned    slot  = snug__word_current(word);
-        addresses[i]      = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
-        uint64_t    epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
+        unsigned slot  = snug__word_current(word);
+        addresses[i]   = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
+        uint64_t epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
         if (snug__unlikely(epoch > floor)) {
             status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
             if (snug__unlikely(status != SNUG_OK))
@@ -136,12 +138,12 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
     uint64_t cost = SNUG__LOW_COST_MAX / SNUG_GRANULE;
     if (fit.size && fit.size <= cost) {
         uint32_t hole = snug__compactor_room_low(pool, fit, limit, cost - fit.size, &offset);
-        live = snug__word_status(atomic_load(&entry->word), snug__handle_generation(handle)) == SNUG_OK;
+        live          = snug__word_status(atomic_load(&entry->word), snug__handle_generation(handle)) == SNUG_OK;
         if (hole != SNUG__NONE && live && entry->range == range && snug__range_at(&pool->map, range)->offset > offset) {
             snug__run  run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true};
             snug__item item = {.source = range, .size = fit.size, .generation = snug__handle_generation(handle)};
-            item.target = snug__range_take(&pool->map, hole, offset, fit.size, SNUG__RANGE_TARGET,
-                                           snug__range_at(&pool->map, range)->entry);
+            item.target     = snug__range_take(&pool->map, hole, offset, fit.size, SNUG__RANGE_TARGET,
+                                               snug__range_at(&pool->map, range)->entry);
             snug__range_at(&pool->map, range)->copying = item.target != SNUG__NONE;
             pthread_mutex_unlock(&pool->lock);
             if (item.target != SNUG__NONE)
@@ -194,12 +196,14 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     size_t       pinned = 0;
     snug__entry *entry;
     uint64_t     word = 0;
-    for (; pinned < n && status == SNUG_OK; pinned += status == SNUG_OK) /* without the lock: it may have to wait for a thaw */
+    for (; pinned < n && status == SNUG_OK;
+         pinned += status == SNUG_OK) /* without the lock: it may have to wait for a thaw */
         status = pin_one(pool, handles[pinned], true, &entry, &word);
     pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         for (size_t i = 0; i < n; i++)
-            pin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
+            pin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
+                     snug__handle_generation(handles[i]));
     else
         unpin_many(pool, handles, pinned);
     snug__pool_bury_dead(pool);
@@ -218,7 +222,8 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     if (status != SNUG_OK) {
         pthread_mutex_lock(&pool->lock);
         for (size_t i = 0; i < n; i++)
-            unpin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])), snug__handle_generation(handles[i]));
+            unpin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
+                       snug__handle_generation(handles[i]));
         snug__pool_bury_dead(pool);
         pthread_mutex_unlock(&pool->lock);
     }

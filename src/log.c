@@ -18,7 +18,7 @@ static int rank(int level) {
 void snug__log_line(const snug__log *log, int level, const char *format, ...) {
     if (rank(level) > rank(log->level))
         return;
-    char line[400];
+    char    line[400];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);

@@ -5,7 +5,7 @@
 #include <snug.h>
 
 typedef struct snug__log {
-    int   level; /* SNUG_LOG_* */
+    int level; /* SNUG_LOG_* */
     void (*write)(void *context, int level, const char *line);
     void *context;
 } snug__log;

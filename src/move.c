@@ -72,7 +72,7 @@ static void ops_stamped(snug__run *run, uint64_t epoch) {
         b->stamped[last].epoch = epoch;
         b->stamped[last].ops += b->unstamped;
     } else {
-        last             = (b->first + b->count++) % SNUG__OPS_MAX;
+        last                   = (b->first + b->count++) % SNUG__OPS_MAX;
         b->stamped[last].epoch = epoch;
         b->stamped[last].ops   = b->unstamped;
     }
@@ -152,7 +152,8 @@ static bool copies_record(snug__run *run, snug__stamp *stamp) {
 /* (5) and (6), under the lock. OK: published, *fence is what may still use the place it left. */
 static snug_status motion_publish(snug__run *run, motion *motion, snug__stamp stamp, snug__stamp *fence) {
     snug__entry_fill(motion->entry, 1 - motion->slot, motion->to, stamp);
-    atomic_fetch_add(&run->pool->moves, 1); /* before the address changes: a reader that misses it has the old one pinned */
+    atomic_fetch_add(&run->pool->moves,
+                     1); /* before the address changes: a reader that misses it has the old one pinned */
     snug_status status = snug__entry_publish(motion->entry, motion->generation);
     if (status == SNUG_OK)
         *fence = snug__order_unite(&run->pool->order, snug__entry_fence(&run->pool->order, motion->entry, motion->slot),
@@ -197,10 +198,10 @@ static void item_undo(snug__run *run, const snug__item *item, snug__stamp stamp)
 static void item_done(snug__run *run, const snug__item *item, motion *motion, snug__stamp fence, bool keep_gap) {
     snug__map   *map    = &run->pool->map;
     snug__range *source = snug__range_at(map, item->source), *target = snug__range_at(map, item->target);
-    target->fence                = SNUG__STAMP_NONE; /* the copy has waited for it */
-    motion->entry->range         = item->target;
-    source->entry                = SNUG__NONE;
-    source->copying              = 0;
+    target->fence        = SNUG__STAMP_NONE; /* the copy has waited for it */
+    motion->entry->range = item->target;
+    source->entry        = SNUG__NONE;
+    source->copying      = 0;
     snug__range_set_kind(map, item->target, SNUG__RANGE_LIVE);
     if (keep_gap) {
         source->fence = fence;
@@ -265,9 +266,9 @@ void snug__move_items(snug__run *run, snug__item *items, uint32_t count, bool ke
     snug_pool *pool = run->pool;
     for (uint32_t at = 0; at < count; at += SNUG__BATCH_MAX) {
         motion      motions[SNUG__BATCH_MAX];
-        uint32_t    n     = count - at < SNUG__BATCH_MAX ? count - at : SNUG__BATCH_MAX;
-        snug__stamp stamp = SNUG__STAMP_NONE;
-        uint32_t    copies = 0;
+        uint32_t    n       = count - at < SNUG__BATCH_MAX ? count - at : SNUG__BATCH_MAX;
+        snug__stamp stamp   = SNUG__STAMP_NONE;
+        uint32_t    copies  = 0;
         bool        ordered = true;
         for (uint32_t i = 0; i < n; i++) {
             item_enqueue(run, &items[at + i], &motions[i]);
@@ -305,9 +306,9 @@ static snug_status slide_piece(snug__run *run, uint32_t to, uint32_t from, uint3
 
 /* The pieces in order of address, from the end toward which the range goes, so that none is overwritten before it is read. */
 static snug_status slide_pieces(snug__run *run, const motion *motion) {
-    uint32_t chunk    = overlap_chunk(run->pool, motion);
-    bool     down     = motion->to < motion->from;
-    uint32_t shift    = down ? motion->from - motion->to : motion->to - motion->from;
+    uint32_t chunk = overlap_chunk(run->pool, motion);
+    bool     down  = motion->to < motion->from;
+    uint32_t shift = down ? motion->from - motion->to : motion->to - motion->from;
     for (uint64_t at = 0; at < motion->size; at += chunk) {
         uint32_t n     = motion->size - at < chunk ? (uint32_t)(motion->size - at) : chunk;
         uint32_t first = (uint32_t)(down ? at : motion->size - at - n);
@@ -345,13 +346,13 @@ static snug_status slide_over_itself(snug__run *run, motion *motion, snug__stamp
 
 /* Brings the live range over the gap, to a place that may overlap its own. */
 static bool step_over(snug__run *run, const snug__slide *slide, uint32_t live, motion *motion, snug__stamp gap_fence) {
-    snug_pool *pool  = run->pool;
-    uint32_t   shift = motion->to < motion->from ? motion->from - motion->to : motion->to - motion->from;
-    bool       over  = shift < motion->size;
-    uint32_t   chunk = over ? overlap_chunk(pool, motion) : motion->size;
-    uint32_t   ops   = 8 + 2 * (motion->size / chunk + 1);
-    bool       ready = ops_room(run, ops < SNUG__OPS_MAX / 2 ? ops : SNUG__OPS_MAX / 2) && motion_begin(run, motion);
-    snug__stamp stamp = SNUG__STAMP_NONE;
+    snug_pool  *pool   = run->pool;
+    uint32_t    shift  = motion->to < motion->from ? motion->from - motion->to : motion->to - motion->from;
+    bool        over   = shift < motion->size;
+    uint32_t    chunk  = over ? overlap_chunk(pool, motion) : motion->size;
+    uint32_t    ops    = 8 + 2 * (motion->size / chunk + 1);
+    bool        ready  = ops_room(run, ops < SNUG__OPS_MAX / 2 ? ops : SNUG__OPS_MAX / 2) && motion_begin(run, motion);
+    snug__stamp stamp  = SNUG__STAMP_NONE;
     snug_status status = SNUG_OK;
     if (ready && over && snug__entry_freeze(motion->entry, motion->generation) != SNUG_OK) {
         run->busy++;
@@ -413,7 +414,8 @@ static bool slide_there(snug__map *map, const snug__slide *slide) {
 }
 
 /* Where the live range next to the gap goes; its own offset if its alignment leaves it no step. */
-static uint32_t slide_target(snug__map *map, const snug__slide *slide, const snug__range *live, const snug__entry *entry) {
+static uint32_t slide_target(snug__map *map, const snug__slide *slide, const snug__range *live,
+                             const snug__entry *entry) {
     const snug__range *gap  = snug__range_at(map, slide->gap);
     unsigned           log2 = entry->alignment_log2 <= 8 ? 0 : entry->alignment_log2 - 8u;
     uint32_t           to;
@@ -454,8 +456,8 @@ static bool settled_but_own(const snug__run *run, snug__stamp stamp) {
 }
 
 bool snug__move_slide(snug__run *run, snug__slide *slide) {
-    snug_pool *pool = run->pool;
-    uint64_t   left = slide->granules_max;
+    snug_pool *pool  = run->pool;
+    uint64_t   left  = slide->granules_max;
     uint32_t   moves = 0;
     for (;;) {
         absorb_neighbours(&pool->map, slide->gap);
@@ -468,7 +470,7 @@ bool snug__move_slide(snug__run *run, snug__slide *slide) {
         snug__range *range = snug__range_at(&pool->map, live);
         if (range->kind != SNUG__RANGE_LIVE || range->fixed || range->copying || range->size > left)
             return false;
-        snug__entry *entry = snug__handles_at(&pool->handles, range->entry);
+        snug__entry *entry  = snug__handles_at(&pool->handles, range->entry);
         motion       motion = {.entry      = entry,
                                .generation = snug__word_generation(atomic_load(&entry->word)),
                                .source     = live,
@@ -480,7 +482,8 @@ bool snug__move_slide(snug__run *run, snug__slide *slide) {
                 return false;
             continue;
         }
-        if (slide->settled_only && !(settled_but_own(run, gap->fence) && settled_but_own(run, entry_stamps(pool, entry))))
+        if (slide->settled_only &&
+            !(settled_but_own(run, gap->fence) && settled_but_own(run, entry_stamps(pool, entry))))
             return false;
         snug__stamp gap_fence = gap->fence;
         range->copying        = 1;
@@ -495,10 +498,10 @@ bool snug__move_slide(snug__run *run, snug__slide *slide) {
 /* ------------------------------------------------------------------------------------------------ late moves */
 
 void snug__late_begin(snug__run *run, const snug__item *item) {
-    snug_pool *pool   = run->pool;
+    snug_pool *pool = run->pool;
     snug__assert_debug(run->which == SNUG__BACKGROUND);
-    motion     motion = motion_of_item(run, item);
-    bool       begun  = ops_room(run, 4) && motion_begin(run, &motion);
+    motion motion = motion_of_item(run, item);
+    bool   begun  = ops_room(run, 4) && motion_begin(run, &motion);
     if (begun && run_failed(run, motion_wait(run, &motion, snug__range_at(&pool->map, item->target)->fence))) {
         snug__entry_give_up(motion.entry, motion.generation);
         begun = false;
@@ -517,7 +520,7 @@ static void late_end(snug__run *run, bool whole) {
     motion      motion = motion_of_item(run, &pool->late.item);
     snug__stamp stamp  = SNUG__STAMP_NONE;
     motion.slot        = snug__word_current(atomic_load(&motion.entry->word));
-    bool        ordered = !pool->late.copied || copies_record(run, &stamp);
+    bool ordered       = !pool->late.copied || copies_record(run, &stamp);
     pthread_mutex_lock(&pool->lock);
     if (whole) {
         item_finish(run, &pool->late.item, &motion, ordered, stamp, false);
@@ -531,10 +534,10 @@ static void late_end(snug__run *run, bool whole) {
 }
 
 void snug__late_step(snug__run *run, uint64_t granules) {
-    snug_pool *pool   = run->pool;
+    snug_pool *pool = run->pool;
     snug__assert_debug(run->which == SNUG__BACKGROUND);
-    motion     motion = motion_of_item(run, &pool->late.item);
-    uint64_t   word   = atomic_load(&motion.entry->word);
+    motion   motion = motion_of_item(run, &pool->late.item);
+    uint64_t word   = atomic_load(&motion.entry->word);
     if (snug__word_generation(word) != motion.generation || !(word & SNUG__MOVING)) {
         late_end(run, false);
         return;

@@ -12,17 +12,18 @@ enum { SNUG__BATCH_MAX = 64 };
 
 /* One run of the mover: who, on which of its streams, what came of it. */
 typedef struct snug__run {
-    snug_pool  *pool;
-    int         which;       /* SNUG__BACKGROUND, SNUG__DEMAND */
-    bool        may_wait;    /* on the host: for its own copies when too many are queued, for pins before it begins */
-    uint64_t    deadline_ns; /* for waiting for pins; those of readers are waited for before a publish in any case */
-    uint64_t    stop_ns;     /* begin nothing after this; 0: no bound */
-    const uint64_t *resized_to; /* its one item's target is of another size than the source: for so many bytes. Or NULL */
+    snug_pool *pool;
+    int        which;       /* SNUG__BACKGROUND, SNUG__DEMAND */
+    bool       may_wait;    /* on the host: for its own copies when too many are queued, for pins before it begins */
+    uint64_t   deadline_ns; /* for waiting for pins; those of readers are waited for before a publish in any case */
+    uint64_t   stop_ns;     /* begin nothing after this; 0: no bound */
+    const uint64_t
+               *resized_to; /* its one item's target is of another size than the source: for so many bytes. Or NULL */
     uint32_t    moves, cancelled;
-    uint32_t    busy;        /* moves that pins kept from being made */
+    uint32_t    busy; /* moves that pins kept from being made */
     uint64_t    moved_granules;
-    snug_status error;       /* DEVICE, LOST: the run has stopped */
-    bool        full;        /* stopped because too much is queued, or by stop_ns */
+    snug_status error; /* DEVICE, LOST: the run has stopped */
+    bool        full;  /* stopped because too much is queued, or by stop_ns */
 } snug__run;
 
 /* Carries out items (sources marked copying, targets reserved), without the lock. keep_gap: what they leave becomes gap,

@@ -63,7 +63,8 @@ static bool set_value(snug__settings *s, const char *name, const char *value, bo
     if (strcmp(name, "demand_bytes_max") == 0)
         return parse_bytes(value, &s->pool.demand_bytes_max);
     if (strcmp(name, "pin_wait_us") == 0)
-        return parse_bytes(value, &number) && (s->pool.pin_wait_ns = number ? number * 1000 : 1, true) /* 0 would be the default */;
+        return parse_bytes(value, &number) &&
+               (s->pool.pin_wait_ns = number ? number * 1000 : 1, true) /* 0 would be the default */;
     if (strcmp(name, "handles_max") == 0)
         return parse_count(value, SNUG__HANDLES_MAX, &s->pool.handles_max);
     if (strcmp(name, "generation_first") == 0)
@@ -88,7 +89,10 @@ static snug_status parse_environment(const char *text, snug__settings *s) {
         }
         if (length && (!equals || !set_value(s, item, equals + 1, &known))) {
             snug__log_line(&log, SNUG_LOG_ERRORS, "SNUG_OPTIONS, character %zu: %s '%s'", (size_t)(at - text) + 1,
-                           !equals ? "no '=' in" : known ? "bad value of" : "unknown option", item);
+                           !equals ? "no '=' in"
+                           : known ? "bad value of"
+                                   : "unknown option",
+                           item);
             return SNUG_OPTIONS;
         }
         at += length + (at[length] == ',');
@@ -99,7 +103,8 @@ static snug_status parse_environment(const char *text, snug__settings *s) {
 static snug_status check(const snug_pool_options *o) {
     if (o->capacity > SNUG_SIZE_MAX || o->bounce_bytes > SNUG_SIZE_MAX)
         return SNUG_TOO_LARGE;
-    if (o->capacity < SNUG_GRANULE || o->handles_max > SNUG__HANDLES_MAX || o->log_level < 0 || o->log_level > SNUG_LOG_INFO)
+    if (o->capacity < SNUG_GRANULE || o->handles_max > SNUG__HANDLES_MAX || o->log_level < 0 ||
+        o->log_level > SNUG_LOG_INFO)
         return SNUG_INVALID;
     return SNUG_OK;
 }

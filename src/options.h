@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 typedef struct snug__settings {
-    snug_pool_options pool; /* every field filled */
+    snug_pool_options pool;      /* every field filled */
     bool              compactor; /* start one at once */
     char              device[16];
 } snug__settings;

@@ -31,8 +31,8 @@ static snug_stream *slot_create(snug__order *order, unsigned bit) {
     snug_stream *slot = calloc(1, sizeof *slot);
     if (!slot)
         return NULL;
-    slot->pool = order->pool;
-    slot->bit  = bit;
+    slot->pool                   = order->pool;
+    slot->bit                    = bit;
     _Atomic(snug_stream *) *link = &order->slots[bit];
     while (atomic_load(link))
         link = &atomic_load(link)->next;
@@ -150,8 +150,8 @@ static snug_status attach_new(snug__order *order, void *native, snug_stream **st
         if (status != SNUG_OK)
             return status;
     }
-    slot->native      = native;
-    slot->hh.tbl      = NULL;
+    slot->native = native;
+    slot->hh.tbl = NULL;
     HASH_ADD_PTR(order->by_native, native, slot);
     if (!slot->hh.tbl)
         return SNUG_NO_MEMORY;
@@ -270,7 +270,7 @@ static snug_status ask(snug__order *order, snug__event *event, bool *complete) {
 
 static snug_status poll_slot(snug__order *order, snug_stream *slot, uint64_t epoch) {
     bool        marker_complete = true, main_complete;
-    snug_status status = SNUG_OK;
+    snug_status status          = SNUG_OK;
     if (atomic_load(&slot->marker_state) == SNUG__MARKER_RECORDED) {
         status = ask(order, slot->marker, &marker_complete);
         if (marker_complete) {

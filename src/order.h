@@ -57,23 +57,27 @@ static inline void snug__atomic_stamp_set(snug__atomic_stamp *stamp, snug__stamp
 
 enum { SNUG__BITS = 64, SNUG__CLIENT_BITS = 62, SNUG__BIT_BACKGROUND = 62, SNUG__BIT_DEMAND = 63 };
 
-enum { SNUG__SLOT_FREE, SNUG__SLOT_ATTACHED, SNUG__SLOT_LEAVING }; /* leaving: detached, with work that hasn't settled */
+enum {
+    SNUG__SLOT_FREE,
+    SNUG__SLOT_ATTACHED,
+    SNUG__SLOT_LEAVING
+}; /* leaving: detached, with work that hasn't settled */
 enum { SNUG__MARKER_IDLE, SNUG__MARKER_RECORDING, SNUG__MARKER_RECORDED }; /* idle: never recorded, or seen complete */
 
 struct snug_stream {
-    snug_pool           *pool; /* for life: a shell that is never freed */
-    _Atomic uint32_t     state;
-    unsigned             bit;
-    void                *native;
-    snug__event         *main, *marker;
-    _Atomic uint32_t     marker_wanted, marker_state;
-    _Atomic uint64_t     marker_epoch;
-    _Atomic uint64_t     done;           /* all that is stamped with this epoch or an earlier one has run */
-    _Atomic uint64_t     records, waits; /* device calls */
-    _Atomic(snug_stream *) next;         /* slot of the same bit */
-    unsigned             attaches;
-    UT_hash_handle       hh;                 /* by native */
-    _Atomic uint64_t     waited[SNUG__BITS]; /* by bit: epoch up to which this stream has been made to wait */
+    snug_pool             *pool; /* for life: a shell that is never freed */
+    _Atomic uint32_t       state;
+    unsigned               bit;
+    void                  *native;
+    snug__event           *main, *marker;
+    _Atomic uint32_t       marker_wanted, marker_state;
+    _Atomic uint64_t       marker_epoch;
+    _Atomic uint64_t       done;           /* all that is stamped with this epoch or an earlier one has run */
+    _Atomic uint64_t       records, waits; /* device calls */
+    _Atomic(snug_stream *) next;           /* slot of the same bit */
+    unsigned               attaches;
+    UT_hash_handle         hh;                 /* by native */
+    _Atomic uint64_t       waited[SNUG__BITS]; /* by bit: epoch up to which this stream has been made to wait */
 };
 
 typedef struct snug__order {

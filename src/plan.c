@@ -27,8 +27,8 @@ bool snug__plan_movable(snug__planner planner, const snug__goal *goal, uint32_t 
         return false;
     if (!goal->settled_only)
         return true;
-    snug__stamp before = snug__stamp_unite(snug__entry_ready(entry, snug__word_current(word)),
-                                           snug__atomic_stamp_get(&entry->writers));
+    snug__stamp before =
+        snug__stamp_unite(snug__entry_ready(entry, snug__word_current(word)), snug__atomic_stamp_get(&entry->writers));
     return snug__order_settled(planner.map->order, before);
 }
 
@@ -130,7 +130,7 @@ static void items_sort(snug__item *items, uint32_t count) {
 }
 
 static void item_add(snug__planner planner, snug__plan *plan, uint32_t node) {
-    uint64_t word = atomic_load(&entry_of(planner, node)->word);
+    uint64_t word              = atomic_load(&entry_of(planner, node)->word);
     plan->items[plan->count++] = (snug__item){.source     = node,
                                               .target     = SNUG__NONE,
                                               .size       = at(planner, node)->size,
@@ -152,7 +152,8 @@ static bool item_place(snug__planner planner, const snug__goal *goal, uint32_t w
     const snug__range *hole = at(planner, node);
     if (hole->offset == window_end)
         offset = (hole->offset + hole->size - item->size) & ~(fit.alignment - 1);
-    item->target = snug__range_take(planner.map, node, offset, item->size, SNUG__RANGE_TARGET, at(planner, item->source)->entry);
+    item->target =
+        snug__range_take(planner.map, node, offset, item->size, SNUG__RANGE_TARGET, at(planner, item->source)->entry);
     return item->target != SNUG__NONE;
 }
 
@@ -207,7 +208,8 @@ static void items_mark(snug__planner planner, snug__plan *plan) {
 }
 
 /* The window is evacuated whole or not at all; a step may still do a part of it only. */
-static bool window_evacuate(snug__planner planner, const snug__goal *goal, const snug__window *window, snug__plan *plan) {
+static bool window_evacuate(snug__planner planner, const snug__goal *goal, const snug__window *window,
+                            snug__plan *plan) {
     window_reserve(planner, window->first, window->last);
     items_collect(planner, plan, window->first, window->last);
     uint32_t placed = 0, end = at(planner, window->last)->offset + at(planner, window->last)->size;
@@ -241,8 +243,8 @@ static void window_slide(snug__planner planner, const snug__window *window, snug
 
 /* Between fixed ranges no stretch has room enough by itself: carry ranges out of one into holes elsewhere until it has; a
  * slide can then do the rest. */
-static bool stretch_relieve(snug__planner planner, const snug__goal *goal, uint32_t first, uint32_t last, uint64_t lacking,
-                            snug__plan *plan) {
+static bool stretch_relieve(snug__planner planner, const snug__goal *goal, uint32_t first, uint32_t last,
+                            uint64_t lacking, snug__plan *plan) {
     window_reserve(planner, first, last);
     items_collect(planner, plan, first, last);
     uint32_t placed = 0;
@@ -263,11 +265,11 @@ static bool stretch_relieve(snug__planner planner, const snug__goal *goal, uint3
             item_unplace(planner, &plan->items[--plan->count]);
         return false;
     }
-    plan->kind     = SNUG__PLAN_EVACUATE;
-    plan->first    = plan->last = SNUG__NONE;
-    plan->granules = gained;
-    plan->moves    = placed;
-    plan->cut      = true;
+    plan->kind  = SNUG__PLAN_EVACUATE;
+    plan->first = plan->last = SNUG__NONE;
+    plan->granules           = gained;
+    plan->moves              = placed;
+    plan->cut                = true;
     items_cut(planner, goal, plan);
     items_mark(planner, plan);
     return true;
@@ -306,7 +308,8 @@ static void plan_clear(snug__plan *plan) {
     plan->cut                                       = false;
 }
 
-static bool slide_fits_step(snug__planner planner, const snug__goal *goal, const snug__window *window, snug__plan *plan) {
+static bool slide_fits_step(snug__planner planner, const snug__goal *goal, const snug__window *window,
+                            snug__plan *plan) {
     uint32_t size = 0; /* of the first range that would step over the hole */
     for (uint32_t node = window->first; size == 0 && node != SNUG__NONE; node = at(planner, node)->next)
         if (at(planner, node)->kind == SNUG__RANGE_LIVE)
@@ -388,7 +391,8 @@ void snug__plan_low(snug__planner planner, const snug__goal *goal, uint32_t limi
 void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *plan) {
     plan_clear(plan);
     uint64_t left = goal->step_max;
-    for (uint32_t node = planner.map->last; node != SNUG__NONE && plan->count < goal->moves_max; node = at(planner, node)->previous) {
+    for (uint32_t node = planner.map->last; node != SNUG__NONE && plan->count < goal->moves_max;
+         node          = at(planner, node)->previous) {
         if (!snug__plan_movable(planner, goal, node) || at(planner, node)->size > left)
             continue;
         uint32_t  offset, top = at(planner, node)->offset;
@@ -398,7 +402,8 @@ void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *
             break;
         item_add(planner, plan, node);
         snug__item *item = &plan->items[plan->count - 1];
-        item->target = snug__range_take(planner.map, hole, offset, item->size, SNUG__RANGE_TARGET, at(planner, node)->entry);
+        item->target =
+            snug__range_take(planner.map, hole, offset, item->size, SNUG__RANGE_TARGET, at(planner, node)->entry);
         if (item->target == SNUG__NONE) {
             plan->count--;
             break;

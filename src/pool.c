@@ -48,7 +48,7 @@ snug_status snug__pool_notice(snug_pool *pool, snug_status status) {
 /* An unused shell, the one longest so, that a stale pointer to it may go on being told GONE. */
 static snug_pool *shell_take(uint32_t *tag) {
     for (uint32_t i = 0; i < POOLS_MAX; i++) {
-        *tag       = (shell_next - 1 + i) % POOLS_MAX + 1;
+        *tag = (shell_next - 1 + i) % POOLS_MAX + 1;
         if (shells[*tag] && (atomic_load(&shells[*tag]->state) != SNUG__POOL_NONE || shells[*tag]->retired))
             continue;
         if (!shells[*tag])
@@ -88,7 +88,7 @@ static void shell_clear(snug_pool *pool) {
     pool->live_bytes = pool->pinned_granules = pool->largest_request = pool->requests = pool->granted = 0;
     pool->moved_bytes = pool->moves_published = pool->moves_cancelled = pool->slides = pool->steps = 0;
     pool->demand_plans = pool->background_passes = pool->back_offs = 0;
-    pool->copy_bytes_per_second = 0;
+    pool->copy_bytes_per_second                                    = 0;
     atomic_store(&pool->mover_copies, 0);
     atomic_store(&pool->client_copies, 0);
 }
@@ -148,9 +148,9 @@ static snug_status pool_open_device(snug_pool *pool, const snug__device_row *row
 }
 
 static snug_status pool_open_tables(snug_pool *pool, uint32_t tag, const snug_pool_options *o) {
-    uint32_t    limit = (uint32_t)(o->capacity / SNUG_GRANULE);
+    uint32_t    limit  = (uint32_t)(o->capacity / SNUG_GRANULE);
     uint64_t    ranges = (uint64_t)(o->handles_max < limit ? o->handles_max : limit) * 2 + 65536;
-    uint32_t    first = o->generation_first > pool->generation_floor ? o->generation_first : pool->generation_floor;
+    uint32_t    first  = o->generation_first > pool->generation_floor ? o->generation_first : pool->generation_floor;
     snug_status status = snug__handles_open(&pool->handles, tag, o->handles_max, first);
     if (status != SNUG_OK)
         return status;
@@ -162,7 +162,8 @@ static snug_status pool_open_tables(snug_pool *pool, uint32_t tag, const snug_po
 
 static snug_status pool_fill(snug_pool *pool, uint64_t granules) {
     snug__tag_find(pool, "");
-    return pool->tags_made ? snug__pool_grow(pool, granules) : SNUG_NO_MEMORY; /* the first tag is that of buffers without one */
+    return pool->tags_made ? snug__pool_grow(pool, granules)
+                           : SNUG_NO_MEMORY; /* the first tag is that of buffers without one */
 }
 
 snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_options *options, snug_pool **pool) {

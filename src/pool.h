@@ -37,7 +37,10 @@ enum { SNUG__OPS_MAX = 256 };
 typedef struct snug__backlog {
     uint32_t ops, unstamped; /* of ops: not yet behind a stamp */
     uint32_t first, count;
-    struct { uint64_t epoch; uint32_t ops; } stamped[SNUG__OPS_MAX];
+    struct {
+        uint64_t epoch;
+        uint32_t ops;
+    } stamped[SNUG__OPS_MAX];
 } snug__backlog;
 
 typedef struct snug__tag {
@@ -61,8 +64,8 @@ typedef struct snug__compactor {
 
 struct snug_pool {
     _Atomic uint32_t        state;
-    uint32_t                tag; /* of its handles; also its place in the list of pools */
-    uint32_t                forks; /* of the process when the pool was made */
+    uint32_t                tag;              /* of its handles; also its place in the list of pools */
+    uint32_t                forks;            /* of the process when the pool was made */
     uint32_t                generation_floor; /* of a shell: no handle of its earlier lives had so high a generation */
     bool                    retired;          /* of a shell: there is no generation left */
     const snug__device_row *row;
@@ -75,23 +78,23 @@ struct snug_pool {
     uint64_t         pin_wait_ns;
     snug__log        log;
 
-    snug__order      order;
-    pthread_mutex_t  lock;
-    snug__handles    handles;
-    snug__map        map;
-    snug__tag       *tags; /* by name */
-    snug__tag       *tag_list[SNUG__TAGS_MAX]; /* by id; 0 is "", which also takes what finds no more room */
-    uint16_t         tags_made;
+    snug__order     order;
+    pthread_mutex_t lock;
+    snug__handles   handles;
+    snug__map       map;
+    snug__tag      *tags;                     /* by name */
+    snug__tag      *tag_list[SNUG__TAGS_MAX]; /* by id; 0 is "", which also takes what finds no more room */
+    uint16_t        tags_made;
 
-    pthread_mutex_t  mover;
-    snug__plan       plan;
-    snug__late       late;
-    uint32_t         jumble_cursor;
-    bool             step_waits; /* the last step stopped because its own copies haven't run, or for lack of time */
-    snug__backlog    backlog[2]; /* of the mover streams */
-    uint64_t         bounce_offset, bounce_bytes;
-    snug__stamp      bounce_fence;
-    uint64_t         copy_bytes_per_second; /* 0: not measured yet */
+    pthread_mutex_t mover;
+    snug__plan      plan;
+    snug__late      late;
+    uint32_t        jumble_cursor;
+    bool            step_waits; /* the last step stopped because its own copies haven't run, or for lack of time */
+    snug__backlog   backlog[2]; /* of the mover streams */
+    uint64_t        bounce_offset, bounce_bytes;
+    snug__stamp     bounce_fence;
+    uint64_t        copy_bytes_per_second; /* 0: not measured yet */
 
     uint64_t         capacity;
     uint64_t         live_bytes, pinned_granules; /* under lock, with what follows */
@@ -102,7 +105,7 @@ struct snug_pool {
     uint64_t         steps, demand_plans, background_passes, back_offs;
     _Atomic uint64_t mover_copies, client_copies;
 
-    snug__compactor  compactor;
+    snug__compactor compactor;
     _Alignas(64) _Atomic uint64_t moves; /* snug_moves */
 };
 

@@ -12,7 +12,8 @@ static uint64_t measure_rate(snug_pool *pool) {
     uint64_t began = snug__pool_now(pool), spent = 0;
     while (copied < 64 * bytes && spent < 2000000) {
         for (int i = 0; i < 4; i++)
-            if (pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes) != SNUG_OK)
+            if (pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes) !=
+                SNUG_OK)
                 return 0;
         copied += 4 * bytes;
         if (pool->row->stream_sync(pool->device, native) != SNUG_OK)
@@ -43,7 +44,7 @@ static void quote_plan(snug_pool *pool, snug__fit fit, snug_quotation *q) {
 }
 
 static void quote_make(snug_pool *pool, snug__fit fit, snug_quotation *q) {
-    uint64_t free     = pool->map.granules[SNUG__RANGE_FREE];
+    uint64_t free        = pool->map.granules[SNUG__RANGE_FREE];
     uint64_t uncommitted = pool->map.limit - pool->map.committed;
     uint32_t offset;
     if (fit.size == 0 || snug__map_find(&pool->map, fit, &offset) != SNUG__NONE)
@@ -51,7 +52,8 @@ static void quote_make(snug_pool *pool, snug__fit fit, snug_quotation *q) {
     if (fit.size > pool->map.limit)
         q->verdict = SNUG_LIMIT;
     else if (free + uncommitted < fit.size)
-        q->verdict = free + uncommitted + pool->map.granules[SNUG__RANGE_PENDING] < fit.size ? SNUG_CAPACITY : SNUG_PENDING;
+        q->verdict =
+            free + uncommitted + pool->map.granules[SNUG__RANGE_PENDING] < fit.size ? SNUG_CAPACITY : SNUG_PENDING;
     else if (free < fit.size)
         return; /* the arena grows */
     else if (!pool->compaction_on)

@@ -248,9 +248,9 @@ uint32_t snug__map_find_low(snug__map *map, snug__fit fit, uint32_t limit, uint3
 uint32_t snug__map_largest(snug__map *map) {
     if (!map->rows)
         return 0;
-    unsigned row      = 31u - (unsigned)__builtin_clz(map->rows);
-    unsigned column   = 31u - (unsigned)__builtin_clz(map->columns[row]);
-    uint32_t largest  = 0;
+    unsigned row     = 31u - (unsigned)__builtin_clz(map->rows);
+    unsigned column  = 31u - (unsigned)__builtin_clz(map->columns[row]);
+    uint32_t largest = 0;
     for (uint32_t node = map->bins[row][column]; node != SNUG__NONE; node = snug__range_at(map, node)->bin_next) {
         uint32_t size = snug__range_at(map, node)->size;
         largest       = size > largest ? size : largest;
@@ -348,8 +348,8 @@ uint32_t snug__range_take(snug__map *map, uint32_t node, uint32_t offset, uint32
 /* Merges node with its successor, which goes. */
 static void merge_next(snug__map *map, uint32_t node, uint32_t next) {
     snug__range *range = snug__range_at(map, node), *other = snug__range_at(map, next);
-    uint32_t     size  = range->size + other->size;
-    range->fence       = snug__order_unite(map->order, range->fence, other->fence);
+    uint32_t     size = range->size + other->size;
+    range->fence      = snug__order_unite(map->order, range->fence, other->fence);
     range_remove(map, next);
     range_resize(map, node, range->offset, size);
 }
@@ -414,9 +414,9 @@ void snug__gap_absorb(snug__map *map, uint32_t gap, uint32_t neighbour) {
 void snug__gap_swap(snug__map *map, uint32_t gap, uint32_t live, uint32_t to, snug__stamp fence) {
     snug__range *g = snug__range_at(map, gap), *l = snug__range_at(map, live);
     uint32_t     start = g->offset < l->offset ? g->offset : l->offset, end = start + g->size + l->size;
-    bool         down  = g->offset < l->offset;
-    uint32_t     size  = l->size;
-    g->fence           = snug__order_unite(map->order, g->fence, fence);
+    bool         down = g->offset < l->offset;
+    uint32_t     size = l->size;
+    g->fence          = snug__order_unite(map->order, g->fence, fence);
     unlink_node(map, gap);
     if (down) { /* [leftover] live gap */
         link_after(map, live, gap);
@@ -427,7 +427,8 @@ void snug__gap_swap(snug__map *map, uint32_t gap, uint32_t live, uint32_t to, sn
     }
     range_resize(map, live, to, size);
     uint32_t    left_at = down ? start : to + size, left = down ? to - start : end - to - size;
-    snug__range leftover = {.offset = left_at, .size = left, .entry = SNUG__NONE, .kind = SNUG__RANGE_GAP, .fence = g->fence};
+    snug__range leftover = {
+        .offset = left_at, .size = left, .entry = SNUG__NONE, .kind = SNUG__RANGE_GAP, .fence = g->fence};
     if (left) {
         uint32_t node = range_insert(map, down ? l->previous : live, leftover);
         snug__range_free(map, node, SNUG__STAMP_NONE);
@@ -469,7 +470,8 @@ static const char *check_bins(snug__map *map) {
             return "a bin's bit is wrong";
         for (uint32_t node = head, last = SNUG__NONE; node != SNUG__NONE; node = snug__range_at(map, node)->bin_next) {
             const snug__range *range = snug__range_at(map, node);
-            if (++found > map->count[SNUG__RANGE_FREE] || range->kind != SNUG__RANGE_FREE || range->bin_previous != last)
+            if (++found > map->count[SNUG__RANGE_FREE] || range->kind != SNUG__RANGE_FREE ||
+                range->bin_previous != last)
                 return "a bin's list is broken";
             last = node;
         }

@@ -21,32 +21,32 @@ typedef enum snug__range_kind {
 
 typedef struct snug__range {
     uint32_t    offset, size;
-    uint32_t    previous, next;           /* by address; next also links unused nodes */
-    uint32_t    bin_previous, bin_next;   /* of free ones; of gaps, in the list of gaps */
-    uint32_t    entry;                    /* LIVE, PENDING, TARGET: whose */
+    uint32_t    previous, next;         /* by address; next also links unused nodes */
+    uint32_t    bin_previous, bin_next; /* of free ones; of gaps, in the list of gaps */
+    uint32_t    entry;                  /* LIVE, PENDING, TARGET: whose */
     uint8_t     kind;
     uint8_t     copying : 1; /* LIVE: a mover has it in its plan */
     uint8_t     fixed : 1;   /* LIVE: pinned long, or immovable */
     uint8_t     held : 1;    /* LIVE: the planner's mark: not to be moved by the plan in the making */
     uint16_t    bin;         /* of free ones */
-    snug__stamp fence;   /* FREE, GAP, TARGET, ORPHAN: what must have run before the range may be touched */
+    snug__stamp fence;       /* FREE, GAP, TARGET, ORPHAN: what must have run before the range may be touched */
 } snug__range;
 
 enum { SNUG__BIN_COLUMNS_LOG2 = 5, SNUG__BIN_COLUMNS = 32, SNUG__BIN_ROWS = 28 };
 
 typedef struct snug__map {
-    snug__table   table;
-    snug__order  *order;
-    uint32_t      nodes_made, nodes_max, nodes_spare, unused;
-    uint32_t      first, last;
-    uint32_t      committed, limit;         /* granules; the map covers [0, committed) */
-    uint64_t      granules[SNUG__RANGE_KINDS];
-    uint32_t      count[SNUG__RANGE_KINDS];
-    uint32_t      rows;                     /* bit set: the row has a bin that isn't empty */
-    uint32_t      columns[SNUG__BIN_ROWS];
-    uint32_t      bins[SNUG__BIN_ROWS][SNUG__BIN_COLUMNS];
-    uint32_t      gaps; /* list of the ranges of that kind: all of the one plan that may be under way */
-    uint64_t      changes;                  /* grows with every free and take: has anything changed? */
+    snug__table  table;
+    snug__order *order;
+    uint32_t     nodes_made, nodes_max, nodes_spare, unused;
+    uint32_t     first, last;
+    uint32_t     committed, limit; /* granules; the map covers [0, committed) */
+    uint64_t     granules[SNUG__RANGE_KINDS];
+    uint32_t     count[SNUG__RANGE_KINDS];
+    uint32_t     rows; /* bit set: the row has a bin that isn't empty */
+    uint32_t     columns[SNUG__BIN_ROWS];
+    uint32_t     bins[SNUG__BIN_ROWS][SNUG__BIN_COLUMNS];
+    uint32_t     gaps;    /* list of the ranges of that kind: all of the one plan that may be under way */
+    uint64_t     changes; /* grows with every free and take: has anything changed? */
 } snug__map;
 
 snug_status snug__map_open(snug__map *map, snug__order *order, uint32_t limit, uint32_t ranges_max);

@@ -40,7 +40,8 @@ static snug_status republish(resizing *r, uint32_t offset, snug__stamp also, snu
         *fence = snug__entry_fence(&r->pool->order, r->entry, slot);
     else
         snug__entry_give_up(r->entry, r->generation);
-    return status == SNUG_STALE ? SNUG_BUSY : status; /* cancelled by a writer: to be tried again; a free is seen then */
+    return status == SNUG_STALE ? SNUG_BUSY
+                                : status; /* cancelled by a writer: to be tried again; a free is seen then */
 }
 
 /* granules: by how many its range has grown. */
@@ -81,9 +82,9 @@ static snug_status shrink(resizing *r) {
 }
 
 static snug_status grow_in_place(resizing *r) {
-    snug__map   *map  = &r->pool->map;
-    snug__range *old  = snug__range_at(map, r->entry->range);
-    snug__stamp  also = snug__range_at(map, old->next)->fence, fence;
+    snug__map   *map    = &r->pool->map;
+    snug__range *old    = snug__range_at(map, r->entry->range);
+    snug__stamp  also   = snug__range_at(map, old->next)->fence, fence;
     snug_status  status = republish(r, old->offset, also, &fence);
     if (status != SNUG_OK)
         return status;
@@ -104,7 +105,8 @@ static bool may_grow_in_place(resizing *r) {
 static snug_status grow_from_nothing(resizing *r, uint32_t node, uint32_t offset) {
     snug__map  *map = &r->pool->map;
     snug__stamp fence;
-    node = snug__range_take(map, node, offset, r->granules, SNUG__RANGE_LIVE, snug__handles_index(&r->pool->handles, r->entry));
+    node = snug__range_take(map, node, offset, r->granules, SNUG__RANGE_LIVE,
+                            snug__handles_index(&r->pool->handles, r->entry));
     if (node == SNUG__NONE)
         return SNUG_NO_MEMORY;
     snug__range *range  = snug__range_at(map, node);
@@ -125,7 +127,7 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
     snug__range *old  = snug__range_at(&pool->map, r->entry->range);
     snug__run    run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true, .resized_to = &r->size};
     snug__item   item = {.source = r->entry->range, .size = old->size, .generation = r->generation};
-    item.target = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
+    item.target       = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
     if (item.target == SNUG__NONE)
         return SNUG_NO_MEMORY;
     old->copying = 1;
@@ -139,9 +141,9 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
 
 /* Carries the holes around the buffer to its end; the caller then looks again whether it can grow in place. */
 static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
-    snug_pool  *pool  = r->pool;
-    snug__run   run   = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true,
-                         .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
+    snug_pool *pool = r->pool;
+    snug__run  run  = {
+          .pool = pool, .which = SNUG__DEMAND, .may_wait = true, .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
     uint32_t    node  = r->entry->range;
     snug__slide slide = {.alignment = 1, .beside = node, .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
     if (last != SNUG__NONE && last != snug__range_at(&pool->map, node)->next) {
@@ -248,8 +250,11 @@ static snug_status resize_once(resizing *r) {
 }
 
 snug_status snug__resize(snug_pool *pool, snug__entry *entry, uint32_t generation, uint64_t new_size) {
-    resizing r = {.pool = pool, .entry = entry, .generation = generation, .size = new_size,
-                  .granules = (uint32_t)snug__granules(new_size)};
+    resizing r = {.pool       = pool,
+                  .entry      = entry,
+                  .generation = generation,
+                  .size       = new_size,
+                  .granules   = (uint32_t)snug__granules(new_size)};
     snug__late_cancel(pool);
     snug__pool_notice(pool, snug__order_poll(&pool->order));
     uint64_t deadline = snug__pool_now(pool) + pool->pin_wait_ns;

@@ -22,30 +22,31 @@ static void device_calls(snug_pool *pool, snug_stats *s) {
             s->device_waits += atomic_load_explicit(&slot->waits, memory_order_relaxed);
         }
     s->device_queries = atomic_load_explicit(&pool->order.queries, memory_order_relaxed);
-    s->device_copies  = atomic_load(&pool->mover_copies) + atomic_load_explicit(&pool->client_copies, memory_order_relaxed);
+    s->device_copies =
+        atomic_load(&pool->mover_copies) + atomic_load_explicit(&pool->client_copies, memory_order_relaxed);
 }
 
 /* Under the lock. */
 static void stats_fill(snug_pool *pool, snug_stats *s) {
-    const snug__map *map  = &pool->map;
-    s->live_bytes         = pool->live_bytes;
-    s->padding_bytes      = snug__bytes(map->granules[SNUG__RANGE_LIVE]) - pool->live_bytes;
-    s->free_bytes         = snug__bytes(map->granules[SNUG__RANGE_FREE]);
-    s->pending_bytes      = snug__bytes(map->granules[SNUG__RANGE_PENDING]);
-    s->in_flight_bytes    = snug__bytes(map->granules[SNUG__RANGE_TARGET] + map->granules[SNUG__RANGE_GAP] +
-                                        map->granules[SNUG__RANGE_ORPHAN]);
-    s->bounce_bytes       = pool->bounce_bytes;
-    s->committed_bytes    = snug__bytes(map->committed) + pool->bounce_bytes;
-    s->limit_bytes        = pool->capacity + pool->bounce_bytes;
-    s->pinned_bytes       = snug__bytes(pool->pinned_granules);
-    s->unsettled_bytes    = snug__bytes(unsettled_granules(pool));
-    s->largest_hole_bytes = snug__bytes(snug__map_largest(&pool->map));
-    s->holes              = map->count[SNUG__RANGE_FREE];
-    s->fragmentation      = s->free_bytes ? 1 - (double)s->largest_hole_bytes / (double)s->free_bytes : 0;
-    s->handles_live       = pool->handles.live;
-    s->streams_attached   = atomic_load(&pool->order.attached);
-    s->bytes              = pool->bytes;
-    s->buffers            = pool->buffers;
+    const snug__map *map     = &pool->map;
+    s->live_bytes            = pool->live_bytes;
+    s->padding_bytes         = snug__bytes(map->granules[SNUG__RANGE_LIVE]) - pool->live_bytes;
+    s->free_bytes            = snug__bytes(map->granules[SNUG__RANGE_FREE]);
+    s->pending_bytes         = snug__bytes(map->granules[SNUG__RANGE_PENDING]);
+    s->in_flight_bytes       = snug__bytes(map->granules[SNUG__RANGE_TARGET] + map->granules[SNUG__RANGE_GAP] +
+                                           map->granules[SNUG__RANGE_ORPHAN]);
+    s->bounce_bytes          = pool->bounce_bytes;
+    s->committed_bytes       = snug__bytes(map->committed) + pool->bounce_bytes;
+    s->limit_bytes           = pool->capacity + pool->bounce_bytes;
+    s->pinned_bytes          = snug__bytes(pool->pinned_granules);
+    s->unsettled_bytes       = snug__bytes(unsettled_granules(pool));
+    s->largest_hole_bytes    = snug__bytes(snug__map_largest(&pool->map));
+    s->holes                 = map->count[SNUG__RANGE_FREE];
+    s->fragmentation         = s->free_bytes ? 1 - (double)s->largest_hole_bytes / (double)s->free_bytes : 0;
+    s->handles_live          = pool->handles.live;
+    s->streams_attached      = atomic_load(&pool->order.attached);
+    s->bytes                 = pool->bytes;
+    s->buffers               = pool->buffers;
     s->largest_request_bytes = pool->largest_request;
     s->requests              = pool->requests;
     s->granted               = pool->granted;
@@ -151,14 +152,25 @@ snug_status snug_summary_write(snug_pool *pool, FILE *out) {
     fprintf(out, "| %-10s | %16s | %16s | %18s | %18s |\n", "", "Cur", "Peak", "Tot Alloc", "Tot Freed");
     line_counts(out, "bytes", &s.bytes);
     line_counts(out, "buffers", &s.buffers);
-    const struct { const char *name; uint64_t bytes; } lines[] = {
-        {"live", s.live_bytes}, {"padding", s.padding_bytes}, {"free", s.free_bytes}, {"pending", s.pending_bytes},
-        {"in flight", s.in_flight_bytes}, {"bounce buffer", s.bounce_bytes}, {"= committed", s.committed_bytes},
-        {"limit", s.limit_bytes}, {"pinned (of live)", s.pinned_bytes}, {"unsettled (of free)", s.unsettled_bytes},
-        {"largest hole", s.largest_hole_bytes}, {"moved so far", s.moved_bytes}};
+    const struct {
+        const char *name;
+        uint64_t    bytes;
+    } lines[] = {{"live", s.live_bytes},
+                 {"padding", s.padding_bytes},
+                 {"free", s.free_bytes},
+                 {"pending", s.pending_bytes},
+                 {"in flight", s.in_flight_bytes},
+                 {"bounce buffer", s.bounce_bytes},
+                 {"= committed", s.committed_bytes},
+                 {"limit", s.limit_bytes},
+                 {"pinned (of live)", s.pinned_bytes},
+                 {"unsettled (of free)", s.unsettled_bytes},
+                 {"largest hole", s.largest_hole_bytes},
+                 {"moved so far", s.moved_bytes}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         line_bytes(out, lines[i].name, lines[i].bytes);
-    fprintf(out, "holes %llu, fragmentation %.3f; requests %llu, granted %llu; moves %llu (%llu slides), cancelled %llu\n",
+    fprintf(out,
+            "holes %llu, fragmentation %.3f; requests %llu, granted %llu; moves %llu (%llu slides), cancelled %llu\n",
             (unsigned long long)s.holes, s.fragmentation, (unsigned long long)s.requests, (unsigned long long)s.granted,
             (unsigned long long)s.moves, (unsigned long long)s.slides, (unsigned long long)s.cancelled_moves);
     for (int verdict = SNUG_LIMIT; verdict <= SNUG_DEVICE; verdict++)
@@ -225,9 +237,10 @@ static const char *check_ranges(snug_pool *pool) {
 }
 
 static const char *check_idle(snug_pool *pool) {
-    const snug__map *map = &pool->map;
+    const snug__map *map     = &pool->map;
     uint32_t         targets = pool->late.active;
-    if (map->count[SNUG__RANGE_TARGET] != targets || map->count[SNUG__RANGE_GAP] || map->count[SNUG__RANGE_ORPHAN] > targets)
+    if (map->count[SNUG__RANGE_TARGET] != targets || map->count[SNUG__RANGE_GAP] ||
+        map->count[SNUG__RANGE_ORPHAN] > targets)
         return "something is in flight while nobody moves";
     uint64_t sum = 0;
     for (int kind = SNUG__RANGE_FREE; kind < SNUG__RANGE_KINDS; kind++)

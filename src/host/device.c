@@ -36,7 +36,7 @@ static void host_close(snug__device *device) {
 
 static snug_status host_arena_reserve(snug__device *device, uint64_t bytes) {
     uint64_t mapped_bytes = bytes + SNUG_ALIGNMENT_MAX;
-    void    *mapped = mmap(NULL, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void    *mapped       = mmap(NULL, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
         snug__device_error_set("mmap of %llu bytes: %s", (unsigned long long)mapped_bytes, strerror(errno));
         return SNUG_DEVICE;
@@ -164,7 +164,8 @@ struct transfer {
 #ifdef __SANITIZE_THREAD__
 /* A cancelled move may read bytes that a client is writing; what it copied is thrown away. So under ThreadSanitizer its
  * reads go unseen, while its writes, which nobody may race with, are seen. */
-__attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *to, const volatile char *from, size_t n) {
+__attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *to, const volatile char *from,
+                                                                         size_t n) {
     volatile uint64_t       *to_words   = (volatile uint64_t *)(void *)to;
     const volatile uint64_t *from_words = (const volatile uint64_t *)(const volatile void *)from;
     for (size_t i = 0; i < n / 8; i++)
@@ -172,7 +173,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *t
 }
 
 static void run_move(void *arguments) {
-    struct transfer *t = arguments;
+    struct transfer  *t = arguments;
     _Alignas(64) char piece[4096];
     for (uint64_t at = 0; at < t->bytes; at += sizeof piece) {
         uint64_t n = t->bytes - at < sizeof piece ? t->bytes - at : sizeof piece;

@@ -23,7 +23,7 @@ struct snug_host_stream {
     _Atomic uint64_t magic;
     snug__timeline  *timeline;
     pthread_t        worker;
-    uint64_t         first; /* position at which this stream's life on the timeline began */
+    uint64_t         first;             /* position at which this stream's life on the timeline began */
     _Alignas(64) _Atomic uint64_t tail; /* positions claimed */
     _Alignas(64) _Atomic uint32_t sleeping;
     _Atomic uint32_t closing;
@@ -38,10 +38,11 @@ struct snug_host_stream {
 #define POINT_BITS    48
 
 static pthread_mutex_t timelines_mutex = PTHREAD_MUTEX_INITIALIZER;
-static snug__timeline *timelines[TIMELINES_MAX + 1]; /* by id; 0 is none. A slot is written once, before its id is known */
-static uint32_t        timelines_made;
-static uint32_t        idle[TIMELINES_MAX]; /* ids without a stream */
-static uint32_t        idle_count;
+static snug__timeline
+               *timelines[TIMELINES_MAX + 1]; /* by id; 0 is none. A slot is written once, before its id is known */
+static uint32_t timelines_made;
+static uint32_t idle[TIMELINES_MAX]; /* ids without a stream */
+static uint32_t idle_count;
 
 static snug__timeline *timeline_make(uint32_t id) {
     snug__timeline *timeline = calloc(1, sizeof *timeline);
