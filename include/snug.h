@@ -95,7 +95,7 @@ enum { SNUG_LOG_WARNINGS = 0, SNUG_LOG_OFF, SNUG_LOG_ERRORS, SNUG_LOG_INFO };
 
 typedef struct snug_pool_options {
     size_t      struct_size;        /* sizeof(snug_pool_options); snug_pool_options_default sets it */
-    const char *device;             /* "host", or "auto" for the best there is; default "host" */
+    const char *device;             /* "host", "sim" (snug_sim.h), or "auto" for the best there is; default "host" */
     int         device_index;
     uint64_t    capacity;           /* bytes for clients, 1 granule to SNUG_SIZE_MAX, rounded down to the granule; required */
     uint64_t    commit_bytes;       /* committed at creation; default all of capacity. The rest is committed when needed */
@@ -120,7 +120,7 @@ static inline snug_pool_options snug_pool_options_default(void) {
 
 /* Makes a pool: reserves its arena, commits the first part, opens two mover streams. No compactor runs yet.
  * The environment variable SNUG_OPTIONS overrides the options, comma separated:
- *   device=host|auto, compaction=on|off, jumble=on|off, log=off|errors|warnings|info, pin_wait_us=N, capacity=BYTES,
+ *   device=host|sim|auto, compaction=on|off, jumble=on|off, log=off|errors|warnings|info, pin_wait_us=N, capacity=BYTES,
  *   demand_bytes_max=BYTES, handles_max=N, generation_first=N, compactor=on|off (start one with default options).
  *   BYTES takes K, M, G (powers of 1024).
  * At most 255 pools live at once in a process (LIMIT).
@@ -182,7 +182,8 @@ SNUG_API snug_status snug_free(snug_pool *pool, snug_handle handle);
 
 /* Changes the size, keeps min(old, new) bytes of content; the handle stays, the address may change (snug_moves says so).
  * In place where it can, else it slides itself or its neighbours, else it moves. Bytes beyond the old size are undefined.
- * Resolve again before using the new size. While the buffer is resolved or pinned elsewhere the call retries for pin_wait_ns.
+ * Resolve again before using the new size. While the buffer is resolved or pinned elsewhere the call retries for pin_wait_ns;
+ * a change within its last granule needs no such wait.
  * Errors: the verdicts, TOO_LARGE, UNKNOWN, STALE, FOREIGN, BUSY (still resolved or pinned). */
 SNUG_API snug_status snug_resize(snug_pool *pool, snug_handle handle, uint64_t new_size);
 
@@ -246,7 +247,7 @@ SNUG_API uint64_t snug_moves(snug_pool *pool);
 typedef struct snug_budget { /* what one step may do; zero = no bound */
     uint64_t bytes_max;
     uint32_t moves_max;
-    uint64_t time_max_ns; /* host time; looked at between moves */
+    uint64_t time_max_ns; /* host time from the end of planning on; looked at between moves, after the first */
 } snug_budget;
 
 typedef enum snug_compact_state {
@@ -267,6 +268,8 @@ typedef struct snug_compact_result {
 
 /* One step of tidying, on the calling thread: enqueues moves up to the budget and returns without waiting for the copies.
  * A buffer larger than bytes_max is copied over several steps. NULL budget: no bound. result may be NULL.
+ * A step takes what nobody's unfinished work uses; only if there is nothing of the kind it takes other buffers, and a stream
+ * that resolves such a one then waits, on the device, for that work as well. The background compactor never does.
  * With compaction off it does nothing and says DONE. Errors: DEVICE, INVALID. */
 SNUG_API snug_status snug_compact(snug_pool *pool, const snug_budget *budget, snug_compact_result *result);
 

@@ -166,7 +166,7 @@ static snug__goal goal_tidy(snug_pool *pool, const snug__tidy *tidy) {
                         .moves_max    = tidy->budget.moves_max ? tidy->budget.moves_max : UINT32_MAX,
                         .overhead     = (uint32_t)snug__granules(pool->row->copy_overhead_bytes(pool->device)),
                         .idle_only    = true,
-                        .settled_only = tidy->settled_only,
+                        .settled_only = true, /* at first */
                         .now_ns       = snug__pool_now(pool),
                         .cooldown_ns  = tidy->cooldown_ns};
 }
@@ -296,18 +296,21 @@ static snug_compact_state step_move(snug__run *run, const snug__tidy *tidy, snug
     }
     if (pool->late.active || run->moved_granules)
         return run->moved_granules ? SNUG_COMPACT_MORE : SNUG_COMPACT_BLOCKED;
-    if (!plan_tidy(pool, tidy, goal))
+    bool planned       = plan_tidy(pool, tidy, goal);
+    goal->settled_only = tidy->settled_only;
+    if (!planned && !goal->settled_only)
+        planned = plan_tidy(pool, tidy, goal);
+    if (!planned)
         return tidy_enough(pool, tidy) ? SNUG_COMPACT_DONE : SNUG_COMPACT_BLOCKED;
+    if (tidy->budget.time_max_ns) /* from here on: else a step shorter than its planning would never move anything */
+        run->stop_ns = snug__pool_now(pool) + tidy->budget.time_max_ns;
     step_plan(run, goal);
     return run->moved_granules ? SNUG_COMPACT_MORE : SNUG_COMPACT_BLOCKED;
 }
 
 snug_status snug__compactor_step(snug_pool *pool, const snug__tidy *tidy, snug_compact_result *result) {
     snug__goal  goal   = goal_tidy(pool, tidy);
-    snug__run   run    = {.pool        = pool,
-                          .which       = SNUG__BACKGROUND,
-                          .deadline_ns = goal.now_ns + pool->pin_wait_ns,
-                          .stop_ns     = tidy->budget.time_max_ns ? goal.now_ns + tidy->budget.time_max_ns : 0};
+    snug__run   run    = {.pool = pool, .which = SNUG__BACKGROUND, .deadline_ns = goal.now_ns + pool->pin_wait_ns};
     snug_status polled = snug__pool_notice(pool, snug__order_poll(&pool->order));
     if (polled != SNUG_OK)
         return polled;

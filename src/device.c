@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-static const snug__device_row *const rows[] = {&snug__device_host};
+static const snug__device_row *const rows[] = {&snug__device_host, &snug__device_sim};
 
 const snug__device_row *snug__device_find(const char *name) {
     if (strcmp(name, "auto") == 0)

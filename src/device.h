@@ -6,9 +6,9 @@
  *     of the latest record at the time of the call. One event is recorded on one stream until it is seen complete.
  *   - record, wait, query, copy, write, read and fill neither wait for the device nor allocate, except that enqueuing on a
  *     stream with about a thousand operations queued may block.
- *   - event_record and event_query are sequentially consistent: after a record, an epoch that was advanced before some query
- *     is seen unless that query sees the record. A row over a runtime that doesn't promise it ends its record with a full
- *     fence (tests/model/tso.pml shows what goes wrong without).
+ *   - event_record, event_query and stream_wait are sequentially consistent: after a record, an epoch that was advanced before
+ *     some query or wait is seen unless that query or wait sees the record. A row over a runtime that doesn't promise it
+ *     ends its record with a full fence (tests/model/tso.pml shows what goes wrong without).
  *   - Any function may be called from any thread; for arena_commit and arena_decommit the caller excludes others.
  *   - Offsets are into the arena, committed, and in bytes. Copies don't overlap.
  *   - A failing function returns DEVICE or NO_MEMORY, or LOST where no later call can succeed, and leaves its words in
@@ -33,7 +33,8 @@ typedef struct snug__device_row {
     /* The arena: one range of addresses, its base aligned to SNUG_ALIGNMENT_MAX, in which pieces are committed. */
     snug_status (*arena_reserve)(snug__device *device, uint64_t bytes);
     void (*arena_release)(snug__device *device);
-    uint64_t (*commit_granule)(snug__device *device); /* pieces start and end on multiples of it, but for the arena's end */
+    uint64_t (*commit_granule)(
+        snug__device *device); /* pieces start and end on multiples of it, but for the arena's end */
     snug_status (*arena_commit)(snug__device *device, uint64_t offset, uint64_t bytes);
     snug_status (*arena_decommit)(snug__device *device, uint64_t offset, uint64_t bytes);
     char *(*arena_base)(snug__device *device);
@@ -57,12 +58,14 @@ typedef struct snug__device_row {
     snug_status (*read)(snug__device *device, void *native, void *to, uint64_t from, uint64_t bytes);
     snug_status (*fill)(snug__device *device, void *native, uint64_t to, int byte, uint64_t bytes);
 
-    uint64_t (*copy_overhead_bytes)(snug__device *device); /* what enqueuing one copy costs, as bytes copied in that time */
+    uint64_t (*copy_overhead_bytes)(
+        snug__device *device); /* what enqueuing one copy costs, as bytes copied in that time */
     void (*memory)(snug__device *device, uint64_t *free_bytes, uint64_t *total_bytes);
     uint64_t (*now_ns)(snug__device *device);
 } snug__device_row;
 
 extern const snug__device_row snug__device_host;
+extern const snug__device_row snug__device_sim;
 
 /* The row of that name, "auto" the best of this machine; NULL: none. */
 const snug__device_row *snug__device_find(const char *name);

@@ -326,7 +326,8 @@ static snug_status spans_release(snug_stream *stream, const span *spans, size_t 
         if (enqueued == SNUG_OK)
             enqueued = status;
     }
-    atomic_fetch_add_explicit(&stream->pool->client_copies, 1, memory_order_relaxed);
+    if (enqueued == SNUG_OK)
+        atomic_fetch_add_explicit(&stream->pool->client_copies, 1, memory_order_relaxed);
     return snug__pool_notice(stream->pool, enqueued);
 }
 

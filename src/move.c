@@ -53,12 +53,13 @@ static bool backlog_make_room(snug__run *run, uint32_t ops) {
 
 /* Is there room for so many more operations, so that the mover's stream never blocks whoever enqueues? */
 static bool ops_room(snug__run *run, uint32_t ops) {
-    if (run->stop_ns && snug__pool_now(run->pool) >= run->stop_ns)
+    if (run->stop_ns && run->begun && snug__pool_now(run->pool) >= run->stop_ns)
         run->full = true;
     return !run->full && (run->pool->backlog[run->which].ops + ops <= SNUG__OPS_MAX || backlog_make_room(run, ops));
 }
 
 static void ops_count(snug__run *run, uint32_t ops) {
+    run->begun = run->begun || ops;
     run->pool->backlog[run->which].ops += ops;
     run->pool->backlog[run->which].unstamped += ops;
 }
@@ -305,7 +306,7 @@ static snug_status slide_piece(snug__run *run, uint32_t to, uint32_t from, uint3
 }
 
 /* The pieces in order of address, from the end toward which the range goes, so that none is overwritten before it is read. */
-static snug_status slide_pieces(snug__run *run, const motion *motion) {
+static snug_status slide_pieces(snug__run *run, const motion *motion, bool *touched) {
     uint32_t chunk = overlap_chunk(run->pool, motion);
     bool     down  = motion->to < motion->from;
     uint32_t shift = down ? motion->from - motion->to : motion->to - motion->from;
@@ -317,6 +318,7 @@ static snug_status slide_pieces(snug__run *run, const motion *motion) {
         snug_status status = slide_piece(run, motion->to + first, motion->from + first, n, chunk <= shift);
         if (status != SNUG_OK)
             return status;
+        *touched = true;
         atomic_fetch_add(&run->pool->mover_copies, chunk <= shift ? 1 : 2);
     }
     return SNUG_OK;
@@ -335,13 +337,17 @@ static snug_status slide_over_itself(snug__run *run, motion *motion, snug__stamp
     snug__run whole = *run; /* once the first piece is enqueued the rest must follow */
     whole.may_wait  = true;
     whole.stop_ns   = 0;
-    status          = slide_pieces(&whole, motion);
-    if (status != SNUG_OK) {
-        /* part of it may be overwritten: no address is right any more */
+    bool touched    = false;
+    status          = slide_pieces(&whole, motion, &touched);
+    run->begun      = true;
+    if (status == SNUG_OK)
+        return SNUG_OK;
+    if (touched) { /* part of it is overwritten: no address is right any more */
         snug__log_line(&pool->log, SNUG_LOG_ERRORS, "the device failed in the middle of a slide: the pool is lost");
         return SNUG_LOST;
     }
-    return SNUG_OK;
+    /* the bounce buffer at most has been written: nothing is lost once that copy no longer reads */
+    return pool->row->stream_sync(pool->device, stream_of(run)->native) == SNUG_OK ? status : SNUG_LOST;
 }
 
 /* Brings the live range over the gap, to a place that may overlap its own. */

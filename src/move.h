@@ -16,9 +16,10 @@ typedef struct snug__run {
     int        which;       /* SNUG__BACKGROUND, SNUG__DEMAND */
     bool       may_wait;    /* on the host: for its own copies when too many are queued, for pins before it begins */
     uint64_t   deadline_ns; /* for waiting for pins; those of readers are waited for before a publish in any case */
-    uint64_t   stop_ns;     /* begin nothing after this; 0: no bound */
+    uint64_t   stop_ns;     /* begin nothing more after this, but for the first move; 0: no bound */
     const uint64_t
                *resized_to; /* its one item's target is of another size than the source: for so many bytes. Or NULL */
+    bool        begun;      /* something has been enqueued */
     uint32_t    moves, cancelled;
     uint32_t    busy; /* moves that pins kept from being made */
     uint64_t    moved_granules;

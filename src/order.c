@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 static snug_stream *next_slot(snug_stream *slot) {
-    return atomic_load_explicit(&slot->next, memory_order_acquire);
+    return atomic_load(&slot->next);
 }
 
 static snug_stream *first_slot(snug__order *order, unsigned bit) {
-    return atomic_load_explicit(&order->slots[bit], memory_order_acquire);
+    return atomic_load(&order->slots[bit]);
 }
 
 /* ------------------------------------------------------------------------------------------------ slots */

@@ -226,8 +226,10 @@ snug_status snug_pool_destroy(snug_pool *pool) {
     snug__compactor_stop(pool);
     pthread_mutex_lock(&shells_mutex);
     pthread_mutex_lock(&pool->mover);
+    snug__late_cancel(pool);                               /* its pieces aren't behind a record yet */
+    snug_status drained = snug__order_drain(&pool->order); /* of a lost pool too: its device may still be at work */
     if (status == SNUG_OK)
-        status = snug__order_drain(&pool->order);
+        status = drained;
     pthread_mutex_lock(&pool->lock);
     if (pool->handles.live)
         snug__log_line(&pool->log, SNUG_LOG_WARNINGS, "pool destroyed with %u live handles, %llu bytes",

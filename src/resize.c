@@ -25,71 +25,58 @@ typedef struct resizing {
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
 
-/* Publishes a location with nothing copied. OK: *fence is what may still use the old one. */
-static snug_status republish(resizing *r, uint32_t offset, snug__stamp also, snug__stamp *fence) {
+/* Takes the buffer for oneself: FROZEN until republished, so that nobody pins it with one size and uses it with another. */
+static snug_status claim(resizing *r) {
     snug_status status = snug__entry_begin_move(r->entry, r->generation);
     if (status != SNUG_OK)
         return status;
+    status = snug__entry_freeze(r->entry, r->generation);
+    if (status != SNUG_OK)
+        snug__entry_give_up(r->entry, r->generation);
+    return status == SNUG_STALE ? SNUG_BUSY : status; /* a free is seen at the next try */
+}
+
+/* Publishes a location of the new size with nothing copied. Returns what may still use the old one. granules: by how many
+ * its range grows. The size comes before the publish: whoever pins it afterwards must not use what it has lost. */
+static snug__stamp republish(resizing *r, uint32_t offset, snug__stamp also, uint64_t granules) {
     unsigned    slot  = snug__word_current(atomic_load(&r->entry->word));
     snug__stamp ready = snug__order_unite(&r->pool->order, snug__entry_ready(r->entry, slot), also);
     snug__entry_fill(r->entry, 1 - slot, offset, ready);
-    if (offset != atomic_load(&r->entry->offset[slot]))
-        atomic_fetch_add(&r->pool->moves, 1);
-    status = snug__entry_publish(r->entry, r->generation);
-    if (status == SNUG_OK)
-        *fence = snug__entry_fence(&r->pool->order, r->entry, slot);
-    else
-        snug__entry_give_up(r->entry, r->generation);
-    return status == SNUG_STALE ? SNUG_BUSY
-                                : status; /* cancelled by a writer: to be tried again; a free is seen then */
-}
-
-/* granules: by how many its range has grown. */
-static void resized(resizing *r, uint64_t granules) {
     if (r->entry->range != SNUG__NONE && snug__range_at(&r->pool->map, r->entry->range)->fixed)
         r->pool->pinned_granules += granules;
     snug__pool_resized(r->pool, r->entry, r->size);
+    if (offset != atomic_load(&r->entry->offset[slot]))
+        atomic_fetch_add(&r->pool->moves, 1);
+    snug_status status = snug__entry_publish(r->entry, r->generation);
+    snug__assert(status == SNUG_OK);
+    return snug__entry_fence(&r->pool->order, r->entry, slot);
 }
 
 static snug_status shrink(resizing *r) {
-    snug__map  *map = &r->pool->map;
-    snug__stamp fence;
-    uint32_t    node = r->entry->range;
-    if (r->granules == 0) {
-        snug_status status = republish(r, SNUG__NONE, SNUG__STAMP_NONE, &fence);
-        if (status != SNUG_OK)
-            return status;
-        if (snug__range_at(map, node)->fixed)
-            r->pool->pinned_granules -= snug__range_at(map, node)->size;
+    snug__map *map  = &r->pool->map;
+    uint32_t   node = r->entry->range, old = snug__range_at(map, node)->size;
+    if (!snug__map_ready(map))
+        return SNUG_NO_MEMORY;
+    snug_status status = claim(r);
+    if (status != SNUG_OK)
+        return status;
+    uint32_t    offset = r->granules ? snug__range_at(map, node)->offset : SNUG__NONE;
+    snug__stamp fence  = republish(r, offset, SNUG__STAMP_NONE, r->granules - (uint64_t)old);
+    uint32_t    tail   = r->granules ? snug__range_split(map, node, r->granules) : node;
+    if (!r->granules)
         r->entry->range = SNUG__NONE;
-        snug__range_free(map, node, fence);
-        resized(r, 0);
-    } else if (r->granules < snug__range_at(map, node)->size) {
-        uint32_t tail = snug__range_split(map, node, r->granules);
-        if (tail == SNUG__NONE)
-            return SNUG_NO_MEMORY;
-        snug_status status = republish(r, snug__range_at(map, node)->offset, SNUG__STAMP_NONE, &fence);
-        if (status != SNUG_OK) { /* as it was */
-            snug__range_set_kind(map, tail, SNUG__RANGE_FREE);
-            snug__range_extend(map, node, snug__range_at(map, tail)->size);
-            return status;
-        }
-        uint32_t less = snug__range_at(map, tail)->size;
-        snug__range_free(map, tail, fence);
-        resized(r, -(uint64_t)less);
-    }
+    snug__range_free(map, tail, fence);
     return SNUG_OK;
 }
 
 static snug_status grow_in_place(resizing *r) {
-    snug__map   *map    = &r->pool->map;
-    snug__range *old    = snug__range_at(map, r->entry->range);
-    snug__stamp  also   = snug__range_at(map, old->next)->fence, fence;
-    snug_status  status = republish(r, old->offset, also, &fence);
+    snug__map  *map    = &r->pool->map;
+    snug_status status = claim(r);
     if (status != SNUG_OK)
         return status;
+    snug__range *old = snug__range_at(map, r->entry->range);
+    republish(r, old->offset, snug__range_at(map, old->next)->fence, r->extra);
     snug__range_extend(map, r->entry->range, r->extra);
-    resized(r, r->extra);
     return SNUG_OK;
 }
 
@@ -103,22 +90,21 @@ static bool may_grow_in_place(resizing *r) {
 
 /* Takes the place that was found: nothing to copy for a buffer that had no bytes. */
 static snug_status grow_from_nothing(resizing *r, uint32_t node, uint32_t offset) {
-    snug__map  *map = &r->pool->map;
-    snug__stamp fence;
+    snug__map  *map    = &r->pool->map;
+    snug_status status = claim(r);
+    if (status != SNUG_OK)
+        return status;
     node = snug__range_take(map, node, offset, r->granules, SNUG__RANGE_LIVE,
                             snug__handles_index(&r->pool->handles, r->entry));
-    if (node == SNUG__NONE)
+    if (node == SNUG__NONE) {
+        snug__entry_give_up(r->entry, r->generation);
         return SNUG_NO_MEMORY;
-    snug__range *range  = snug__range_at(map, node);
-    snug_status  status = republish(r, offset, range->fence, &fence);
-    if (status != SNUG_OK) {
-        snug__range_free(map, node, SNUG__STAMP_NONE);
-        return status;
     }
-    range->fence    = SNUG__STAMP_NONE;
-    range->fixed    = (r->entry->flags & SNUG_ALLOC_IMMOVABLE) || r->entry->long_pins;
-    r->entry->range = node;
-    resized(r, r->granules);
+    snug__range *range = snug__range_at(map, node);
+    range->fixed       = (r->entry->flags & SNUG_ALLOC_IMMOVABLE) != 0; /* pinned long it couldn't have been claimed */
+    r->entry->range    = node;
+    republish(r, offset, range->fence, r->granules);
+    range->fence = SNUG__STAMP_NONE;
     return SNUG_OK;
 }
 
@@ -237,7 +223,7 @@ static snug_status resize_once(resizing *r) {
     uint64_t old = r->entry->range == SNUG__NONE ? 0 : snug__range_at(&r->pool->map, r->entry->range)->size;
     r->fit       = (snug__fit){r->granules, UINT32_C(1) << (r->entry->alignment_log2 - 8), false};
     if (r->granules == old) {
-        resized(r, 0);
+        snug__pool_resized(r->pool, r->entry, r->size);
         return SNUG_OK;
     }
     if (r->granules < old)

@@ -51,12 +51,13 @@ static void check_survivors(client *c, survivors *s, const char *name) {
 }
 
 static void pytorch_35901(bool spread, int how) {
-    const char *name = spread ? "pytorch/pytorch#35901 (spread)" : "pytorch/pytorch#35901";
-    uint64_t    huge = UINT64_C(11643387904) / 1024, live = 499214336 / 1024;
+    const char       *name = spread ? "pytorch/pytorch#35901 (spread)" : "pytorch/pytorch#35901";
+    uint64_t          huge = UINT64_C(11643387904) / 1024, live = 499214336 / 1024;
     snug_pool_options options = snug_pool_options_default();
-    options.capacity       = huge + live + 32 * KiB; /* one huge block, not two, and hardly more than is asked for in the end */
+    options.capacity =
+        huge + live + 32 * KiB; /* one huge block, not two, and hardly more than is asked for in the end */
     options.compaction_off = how == 1;
-    client      c = client_open_with(options);
+    client      c          = client_open_with(options);
     survivors   s;
     snug_handle h;
     void       *address[SURVIVORS_MAX];
@@ -77,7 +78,8 @@ static void pytorch_35901(bool spread, int how) {
     } else {
         is_status(status, how == 1 ? SNUG_FRAGMENTED : SNUG_PINNED, "%s: refused for what it is", name);
         snug_refusal r = client_refusal();
-        ok(r.free_bytes >= huge && r.largest_hole_bytes == hole && hole < huge, "%s: with the free bytes and the largest hole", name);
+        ok(r.free_bytes >= huge && r.largest_hole_bytes == hole && hole < huge,
+           "%s: with the free bytes and the largest hole", name);
         ok(how == 1 || (r.blocking_pins > 0 && r.blocking[0] != SNUG_HANDLE_NONE), "%s: and what blocks it", name);
     }
     check_survivors(&c, &s, name);
@@ -88,13 +90,13 @@ static void pytorch_35901(bool spread, int how) {
 
 /* 1/128: nine regions of 2.3 MiB. declared: LONG_PINNED at allocation, else pinned when everything is full. */
 static void coreclr_1236(bool declared) {
-    const char *name = declared ? "dotnet/coreclr#1236 (declared)" : "dotnet/coreclr#1236";
+    const char *name   = declared ? "dotnet/coreclr#1236 (declared)" : "dotnet/coreclr#1236";
     uint64_t    region = UINT64_C(300) * MiB / 128, bounce, returned = 0;
     client      c = client_open(9 * region / SNUG_GRANULE * SNUG_GRANULE);
     snug_handle fill[9][64], tiny[9][2], h;
     void       *address[18];
     unsigned    filled[9] = {0};
-    bounce = client_stats(c.pool).bounce_bytes;
+    bounce                = client_stats(c.pool).bounce_bytes;
     for (unsigned r = 0; r < 9; r++) {
         uint64_t used = 0;
         for (unsigned i = 0; i < 2; i++) {
@@ -125,19 +127,20 @@ static void coreclr_1236(bool declared) {
     is_u64(s.pinned_bytes, 18 * 1024, "%s: all of it pinned", name);
     snug_status status = snug_alloc(c.pool, UINT64_C(1024) * MiB / 128, NULL, &h);
     if (declared) {
-        ok(s.committed_bytes - bounce <= 2 * MiB + region, "%s: the other regions were trimmed: %" PRIu64 " bytes left", name,
-           s.committed_bytes - bounce);
+        ok(s.committed_bytes - bounce <= 2 * MiB + region, "%s: the other regions were trimmed: %" PRIu64 " bytes left",
+           name, s.committed_bytes - bounce);
         is_status(status, SNUG_OK, "%s: the large block is granted", name);
     } else {
         is_status(status, SNUG_PINNED, "%s: the refusal names pins", name);
         snug_refusal r = client_refusal();
         ok(r.blocking_pins >= 9, "%s: their number: %u", name, r.blocking_pins);
         ok(r.oldest_pin_ns > 0, "%s: their age", name);
-        ok(r.free_bytes > 8 * MiB && r.pinned_bytes == 18 * 1024, "%s: stranded: %" PRIu64 " bytes by %" PRIu64, name, r.free_bytes,
-           r.pinned_bytes);
+        ok(r.free_bytes > 8 * MiB && r.pinned_bytes == 18 * 1024, "%s: stranded: %" PRIu64 " bytes by %" PRIu64, name,
+           r.free_bytes, r.pinned_bytes);
         for (unsigned k = 0; k < 9; k++)
             succeeds(snug_unpin(c.pool, tiny[k], 2, NULL, 0));
-        is_status(snug_alloc(c.pool, UINT64_C(1024) * MiB / 128, NULL, &h), SNUG_OK, "%s: unpinned they are movable at once", name);
+        is_status(snug_alloc(c.pool, UINT64_C(1024) * MiB / 128, NULL, &h), SNUG_OK,
+                  "%s: unpinned they are movable at once", name);
     }
     for (unsigned k = 0; k < 18; k++)
         client_check(c.stream, c.native, tiny[k / 2][k % 2], 900, k);
@@ -151,12 +154,12 @@ static void coreclr_1236(bool declared) {
 static void llama_14059(client_random *random) {
     const char *name = "ggml-org/llama.cpp#14059";
     enum { OWNERS = 64 };
-    client      c = client_open(GRANULES(12260));
-    snug_handle h[OWNERS] = {0};
+    client      c             = client_open(GRANULES(12260));
+    snug_handle h[OWNERS]     = {0};
     uint64_t    cells[OWNERS] = {0}, used = 0, rounds = tap_scaled(1500);
     bool        held = true;
     for (uint64_t i = 0; i < rounds && held; i++) {
-        unsigned    k = (unsigned)random_below(random, OWNERS);
+        unsigned    k    = (unsigned)random_below(random, OWNERS);
         uint64_t    want = 100 + random_below(random, 501), grown = cells[k] + 8 + random_below(random, 200);
         snug_status status = SNUG_OK;
         if (!cells[k]) {
@@ -188,8 +191,8 @@ static void llama_14059(client_random *random) {
 }
 
 static void vma_241(void) {
-    const char *name = "GPUOpen-LibrariesAndSDKs/VulkanMemoryAllocator#241";
-    bool        held = true;
+    const char *name  = "GPUOpen-LibrariesAndSDKs/VulkanMemoryAllocator#241";
+    bool        held  = true;
     snug_stats  first = {0};
     for (int round = 0; round < 20; round++) {
         client      c = client_open(16 * MiB);
@@ -206,8 +209,11 @@ static void vma_241(void) {
             snug_budget budget = {300 * KiB, 0, 0};
             held &= snug_compact(c.pool, &budget, &result) == SNUG_OK;
             s = client_stats(c.pool);
-            held &= s.live_bytes == 48 * 128 * KiB && s.bytes.current == s.live_bytes && s.committed_bytes <= s.limit_bytes &&
-                    s.live_bytes + s.padding_bytes + s.free_bytes + s.pending_bytes + s.in_flight_bytes + s.bounce_bytes == s.committed_bytes;
+            held &=
+                s.live_bytes == 48 * 128 * KiB && s.bytes.current == s.live_bytes &&
+                s.committed_bytes <= s.limit_bytes &&
+                s.live_bytes + s.padding_bytes + s.free_bytes + s.pending_bytes + s.in_flight_bytes + s.bounce_bytes ==
+                    s.committed_bytes;
             if (result.state == SNUG_COMPACT_BLOCKED)
                 usleep(500);
         }
@@ -215,8 +221,9 @@ static void vma_241(void) {
         for (int i = 1; i < 96; i += 2)
             held &= snug_free(c.pool, h[i]) == SNUG_OK;
         s = client_stats(c.pool);
-        held &= s.live_bytes == 0 && s.handles_live == 0 && s.in_flight_bytes == 0 && s.free_bytes == start.free_bytes &&
-                s.committed_bytes == first.committed_bytes && start.free_bytes == first.free_bytes;
+        held &= s.live_bytes == 0 && s.handles_live == 0 && s.in_flight_bytes == 0 &&
+                s.free_bytes == start.free_bytes && s.committed_bytes == first.committed_bytes &&
+                start.free_bytes == first.free_bytes;
         held &= client_close(&c) == SNUG_OK;
     }
     ok(held, "%s: after each of 20 rounds every figure is back where it began", name);
@@ -226,7 +233,7 @@ static void vma_241(void) {
 
 static void rmm_2489(bool as_destination) {
     const char       *name = as_destination ? "rapidsai/rmm#2489 (a move's target)" : "rapidsai/rmm#2489";
-    client            b = client_open(GRANULES(64));
+    client            b    = client_open(GRANULES(64));
     snug_host_stream *native_a, *native_c;
     snug_stream      *a, *c;
     snug_handle       x, y, z, more = SNUG_HANDLE_NONE, got;
@@ -288,14 +295,15 @@ static void *churn(void *argument) {
 }
 
 static void sdl_15123(bool swapped) {
-    const char       *name = swapped ? "libsdl-org/SDL#15123 (other order)" : "libsdl-org/SDL#15123";
+    const char       *name    = swapped ? "libsdl-org/SDL#15123 (other order)" : "libsdl-org/SDL#15123";
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 256 * KiB;
     options.jumble            = 1;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle h, k;
     pthread_t   thread;
-    client_job  batch[2] = {{.check = 5000, .before = 1, .put = 5000, .after = 2}, {.check = 5000, .before = 11, .put = 5000, .after = 12}};
+    client_job  batch[2] = {{.check = 5000, .before = 1, .put = 5000, .after = 2},
+                            {.check = 5000, .before = 11, .put = 5000, .after = 12}};
     void       *later;
     succeeds(snug_alloc(c.pool, 5000, NULL, &h));
     succeeds(snug_alloc(c.pool, 5000, NULL, &k));
@@ -326,27 +334,31 @@ static void sdl_15123(bool swapped) {
 static bool slide(uint64_t size, uint64_t low, uint64_t high) {
     client      c = client_open(GRANULES(low + granules_of(size) + high));
     snug_handle below, block, above, both = SNUG_HANDLE_NONE;
-    bool        held = snug_alloc(c.pool, GRANULES(low), NULL, &below) == SNUG_OK && snug_alloc(c.pool, size, NULL, &block) == SNUG_OK &&
+    bool        held = snug_alloc(c.pool, GRANULES(low), NULL, &below) == SNUG_OK &&
+                snug_alloc(c.pool, size, NULL, &block) == SNUG_OK &&
                 snug_alloc(c.pool, GRANULES(high), NULL, &above) == SNUG_OK &&
                 client_fill(c.stream, c.native, block, size, size) == SNUG_OK && snug_free(c.pool, below) == SNUG_OK &&
                 snug_free(c.pool, above) == SNUG_OK && snug_alloc(c.pool, GRANULES(low + high), NULL, &both) == SNUG_OK;
     held = held && client_fill(c.stream, c.native, both, GRANULES(low + high), 1) == SNUG_OK &&
            client_check(c.stream, c.native, block, size, size) == SNUG_OK;
-    held = held && client_check(c.stream, c.native, both, GRANULES(low + high), 1) == SNUG_OK && snug_stream_sync(c.stream) == SNUG_OK;
+    held = held && client_check(c.stream, c.native, both, GRANULES(low + high), 1) == SNUG_OK &&
+           snug_stream_sync(c.stream) == SNUG_OK;
     uint64_t slides = client_stats(c.pool).slides;
     bool     over   = low < granules_of(size) && high < granules_of(size); /* whichever way it goes */
     return client_close(&c) == SNUG_OK && held && atomic_load(&client_faults) == 0 && (slides > 0 || !over);
 }
 
 static void pytorch_17746(client_random *random) {
-    static const uint64_t sizes[] = {1, 255, 256, 257, 3000, 4095, 65535, 65536, 65537, 200000, 1048575, 1800000, 2000000, 2097153};
+    static const uint64_t sizes[] = {1,     255,   256,    257,     3000,    4095,    65535,
+                                     65536, 65537, 200000, 1048575, 1800000, 2000000, 2097153};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint64_t granules = granules_of(sizes[i]);
-        bool     held = slide(sizes[i], 1, 1) && slide(sizes[i], granules, granules) && slide(sizes[i], 1, granules + 3);
+        bool held = slide(sizes[i], 1, 1) && slide(sizes[i], granules, granules) && slide(sizes[i], 1, granules + 3);
         held = held && slide(sizes[i], granules / 9 + 1, 2) && slide(sizes[i], 1 + random_below(random, granules), 1);
         ok(held, "pytorch/pytorch#17746: a block of %" PRIu64 " bytes slides over itself unharmed", sizes[i]);
     }
-    ok(slide(UINT64_C(70) * MiB + 13, 3, 1) && slide(UINT64_C(70) * MiB + 13, 5000, 1), "pytorch/pytorch#17746: 70 MiB, by 3 and by 5,000 granules");
+    ok(slide(UINT64_C(70) * MiB + 13, 3, 1) && slide(UINT64_C(70) * MiB + 13, 5000, 1),
+       "pytorch/pytorch#17746: 70 MiB, by 3 and by 5,000 granules");
     bool same = true;
     for (uint64_t i = 0; i < tap_scaled(100); i++)
         same &= slide(1800000, 782, 1);
@@ -360,11 +372,12 @@ static void pytorch_17746(client_random *random) {
 /* ------------------------------------------------------------------------------------------------ overflow, alignment */
 
 static void rmm_1156(void) {
-    const char           *name = "rapidsai/rmm#1156";
-    client                c = client_open(1 * MiB);
-    static const uint64_t sizes[] = {UINT64_C(18446744073709551612), UINT64_MAX, UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1};
-    snug_handle           h = 77, zero;
-    snug_stats            before = client_stats(c.pool);
+    const char           *name    = "rapidsai/rmm#1156";
+    client                c       = client_open(1 * MiB);
+    static const uint64_t sizes[] = {UINT64_C(18446744073709551612), UINT64_MAX, UINT64_C(1) << 63,
+                                     (UINT64_C(1) << 63) + 1};
+    snug_handle           h       = 77, zero;
+    snug_stats            before  = client_stats(c.pool);
     for (size_t i = 0; i < 4; i++) {
         is_status(snug_alloc(c.pool, sizes[i], NULL, &h), SNUG_TOO_LARGE, "%s: %" PRIu64, name, sizes[i]);
         snug_alloc_options options = snug_alloc_options_default();
@@ -374,7 +387,8 @@ static void rmm_1156(void) {
     is_status(client_alloc(c.pool, 1, UINT64_C(1) << 63, 0, &h), SNUG_ALIGNMENT, "%s: size 1, alignment 2^63", name);
     snug_stats after = client_stats(c.pool);
     ok(memcmp(&before, &after, sizeof after) == 0, "%s: no counter, no device call", name);
-    succeeds(snug_alloc(c.pool, 0, NULL, &zero)); /* zero: a handle that resolves to NULL, in pool_buffers.c at length */
+    succeeds(
+        snug_alloc(c.pool, 0, NULL, &zero)); /* zero: a handle that resolves to NULL, in pool_buffers.c at length */
     succeeds(snug_free(c.pool, zero));
     succeeds(client_close(&c));
 }
@@ -385,13 +399,14 @@ static void llama_6685(void) {
     enum { CELLS = 32768 };
     static snug_handle h[CELLS];
     for (int form = 0; form < 3; form++) {
-        client              c = client_open(GRANULES(CELLS));
+        client              c      = client_open(GRANULES(CELLS));
         snug_compact_result result = {.struct_size = sizeof result, .state = SNUG_COMPACT_MORE};
-        snug_budget         one = {0, 1, 0};
+        snug_budget         one    = {0, 1, 0};
         snug_handle         all;
         bool                held = true;
         for (int i = 0; i < CELLS; i++)
-            held &= snug_alloc(c.pool, 200, NULL, &h[i]) == SNUG_OK && (i % 2 == 0 || i % 64 != 1 || client_fill(c.stream, c.native, h[i], 200, (unsigned)i) == SNUG_OK);
+            held &= snug_alloc(c.pool, 200, NULL, &h[i]) == SNUG_OK &&
+                    (i % 2 == 0 || i % 64 != 1 || client_fill(c.stream, c.native, h[i], 200, (unsigned)i) == SNUG_OK);
         for (int i = 0; i < CELLS; i += 2)
             held &= snug_free(c.pool, h[i]) == SNUG_OK;
         if (form == 0) {
@@ -405,14 +420,16 @@ static void llama_6685(void) {
                 if (result.state == SNUG_COMPACT_BLOCKED)
                     usleep(100);
             }
-            ok(held && result.largest_hole_bytes > GRANULES(1), "%s: one move a step makes progress, each leaves a valid map", name);
+            ok(held && result.largest_hole_bytes > GRANULES(1),
+               "%s: one move a step makes progress, each leaves a valid map", name);
         } else {
             for (int i = 0; i < 20000 && result.state != SNUG_COMPACT_DONE; i++) {
                 held &= snug_compact(c.pool, NULL, &result) == SNUG_OK;
                 if (result.state == SNUG_COMPACT_BLOCKED)
                     usleep(100);
             }
-            ok(held && result.state == SNUG_COMPACT_DONE && result.largest_hole_bytes == result.free_bytes, "%s: unbounded, to its end", name);
+            ok(held && result.state == SNUG_COMPACT_DONE && result.largest_hole_bytes == result.free_bytes,
+               "%s: unbounded, to its end", name);
         }
         for (int i = 1; i < CELLS; i += 64)
             held &= client_check(c.stream, c.native, h[i], 200, (unsigned)i) == SNUG_OK;
@@ -431,7 +448,7 @@ static void llama_6685(void) {
 }
 
 static void mimalloc_700(void) {
-    const char       *name = "microsoft/mimalloc#700";
+    const char       *name    = "microsoft/mimalloc#700";
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 40 * MiB;
     options.jumble            = 1;
@@ -447,8 +464,8 @@ static void mimalloc_700(void) {
                 held &= client_alloc(c.pool, sizes[i], a, 0, &h[i]) == SNUG_OK;
             for (int step = 0; step < 4; step++) {
                 for (int i = 0; i < 4; i++)
-                    held &= snug_resolve(c.stream, &h[i], 1, NULL, &address) == SNUG_OK && (uintptr_t)address % a == 0 &&
-                            snug_release(c.stream, &h[i], 1, NULL) == SNUG_OK;
+                    held &= snug_resolve(c.stream, &h[i], 1, NULL, &address) == SNUG_OK &&
+                            (uintptr_t)address % a == 0 && snug_release(c.stream, &h[i], 1, NULL) == SNUG_OK;
                 held &= snug_compact(c.pool, NULL, NULL) == SNUG_OK;
             }
             for (int i = 0; i < 4; i++)

@@ -13,7 +13,7 @@
 #define CLIENT_UNUSED __attribute__((unused))
 #define KiB           (UINT64_C(1) << 10)
 #define MiB           (UINT64_C(1) << 20)
-#define GRANULES(n)   ((uint64_t)(n) * SNUG_GRANULE)
+#define GRANULES(n)   ((uint64_t)(n)*SNUG_GRANULE)
 
 /* ------------------------------------------------------------------------------------------------ chance */
 
@@ -88,8 +88,8 @@ CLIENT_UNUSED static void client_job_run(void *arguments) {
     client_job *job = arguments;
     uint64_t    bad = pattern_differs(job->at, job->check, job->before);
     if (bad != UINT64_MAX && atomic_fetch_add(&client_faults, 1) < 8)
-        diag("wrong bytes: job %" PRIu64 ", version %" PRIu64 ", at byte %" PRIu64 " of %" PRIu64, job->id, job->before, bad,
-             job->check);
+        diag("wrong bytes: job %" PRIu64 ", version %" PRIu64 ", at byte %" PRIu64 " of %" PRIu64, job->id, job->before,
+             bad, job->check);
     if (job->dawdle_us)
         usleep((useconds_t)job->dawdle_us);
     if (job->put)
@@ -108,13 +108,13 @@ CLIENT_UNUSED static snug_status client_launch(snug_stream *stream, snug_host_st
     return status == SNUG_OK ? released : status;
 }
 
-CLIENT_UNUSED static snug_status client_fill(snug_stream *stream, snug_host_stream *native, snug_handle handle, uint64_t bytes,
-                                             uint64_t version) {
+CLIENT_UNUSED static snug_status client_fill(snug_stream *stream, snug_host_stream *native, snug_handle handle,
+                                             uint64_t bytes, uint64_t version) {
     return client_launch(stream, native, handle, (client_job){.put = bytes, .after = version, .id = handle});
 }
 
-CLIENT_UNUSED static snug_status client_check(snug_stream *stream, snug_host_stream *native, snug_handle handle, uint64_t bytes,
-                                              uint64_t version) {
+CLIENT_UNUSED static snug_status client_check(snug_stream *stream, snug_host_stream *native, snug_handle handle,
+                                              uint64_t bytes, uint64_t version) {
     return client_launch(stream, native, handle, (client_job){.check = bytes, .before = version, .id = handle});
 }
 
@@ -184,7 +184,7 @@ CLIENT_UNUSED static snug_status client_close(client *c) {
 }
 
 CLIENT_UNUSED static snug_stats client_stats(snug_pool *pool) {
-    snug_stats stats  = {.struct_size = sizeof stats};
+    snug_stats  stats  = {.struct_size = sizeof stats};
     snug_status status = snug_stats_get(pool, &stats);
     if (status != SNUG_OK)
         bail_out("no stats: %s", snug_status_name(status));

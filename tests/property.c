@@ -56,12 +56,13 @@ static uint64_t any_size(world *w) {
         granules = random_below(&w->random, free + 2);
     else
         granules = 1 + random_below(&w->random, w->capacity / (kind < 40 ? 4 : 24) + 1);
-    return granules ? GRANULES(granules) - random_below(&w->random, random_chance(&w->random, 50) ? SNUG_GRANULE : 1) : 0;
+    return granules ? GRANULES(granules) - random_below(&w->random, random_chance(&w->random, 50) ? SNUG_GRANULE : 1)
+                    : 0;
 }
 
 /* Fills on any stream, so that its memory is in use on another than its last owner's. */
 static bool use(world *w, buffer *b, bool write) {
-    unsigned   s = (unsigned)random_below(&w->random, STREAMS);
+    unsigned   s   = (unsigned)random_below(&w->random, STREAMS);
     client_job job = {.check = b->valid, .before = b->version, .id = w->step};
     for (unsigned i = 0; i < STREAMS; i++)
         if (i != s && (b->users & 1u << i))
@@ -69,7 +70,7 @@ static bool use(world *w, buffer *b, bool write) {
     if (random_chance(&w->random, 4))
         job.dawdle_us = 1 + random_below(&w->random, 300);
     if (write) {
-        job.put   = b->valid = b->size;
+        job.put = b->valid = b->size;
         job.after = b->version = ++w->versions;
     }
     b->users = 1u << s;
@@ -92,8 +93,9 @@ static bool do_quote(world *w, uint64_t size, snug_quotation *q) {
 static bool check_quote(world *w, const snug_quotation *q, snug_status status, const snug_stats *before) {
     snug_stats after = client_stats(w->pool);
     EXPECT(q->verdict == status, "quoted %s, was %s", snug_status_name(q->verdict), snug_status_name(status));
-    EXPECT(status != SNUG_OK || q->move_bytes == after.moved_bytes - before->moved_bytes, "quoted %" PRIu64 " bytes in %u moves, was %"
-           PRIu64 " in %" PRIu64, q->move_bytes, q->moves, after.moved_bytes - before->moved_bytes, after.moves - before->moves);
+    EXPECT(status != SNUG_OK || q->move_bytes == after.moved_bytes - before->moved_bytes,
+           "quoted %" PRIu64 " bytes in %u moves, was %" PRIu64 " in %" PRIu64, q->move_bytes, q->moves,
+           after.moved_bytes - before->moved_bytes, after.moves - before->moves);
     EXPECT(status != SNUG_OK || q->moves == after.moves - before->moves, "quoted %u moves, was %" PRIu64, q->moves,
            after.moves - before->moves);
     return true;
@@ -111,7 +113,7 @@ static bool check_new(world *w, const buffer *b) {
 
 static bool do_alloc(world *w) {
     snug_alloc_options options = snug_alloc_options_default();
-    buffer             b = {.size = any_size(w), .alignment = SNUG_GRANULE, .handle = 77};
+    buffer             b       = {.size = any_size(w), .alignment = SNUG_GRANULE, .handle = 77};
     if (w->live_count + w->dying_count == BUFFERS_MAX)
         return true;
     if (w->flags & ALIGNED && random_chance(&w->random, 25))
@@ -120,7 +122,7 @@ static bool do_alloc(world *w) {
         options.flags = random_chance(&w->random, 50) ? SNUG_ALLOC_LONG_PINNED : SNUG_ALLOC_IMMOVABLE;
     if (random_chance(&w->random, 10))
         options.grows_to = b.size * 2;
-    b.immovable = options.flags & SNUG_ALLOC_IMMOVABLE;
+    b.immovable           = options.flags & SNUG_ALLOC_IMMOVABLE;
     bool           quoted = !w->flags && options.grows_to == 0 && random_chance(&w->random, 20);
     snug_quotation quote;
     snug_stats     before;
@@ -140,7 +142,8 @@ static bool do_alloc(world *w) {
             w->largest_request = client_stats(w->pool).largest_request_bytes == b.size ? b.size : w->largest_request;
         return true;
     }
-    EXPECT(w->options.handles_max == 0 || w->live_count < w->options.handles_max || status == SNUG_LIMIT, "%u live", w->live_count);
+    EXPECT(w->options.handles_max == 0 || w->live_count < w->options.handles_max || status == SNUG_LIMIT, "%u live",
+           w->live_count);
     if (w->largest_request < b.size)
         w->largest_request = b.size;
     if (need > w->capacity)
@@ -178,13 +181,15 @@ static bool do_resize(world *w) {
     buffer *b = any_live(w);
     if (!b)
         return true;
-    uint64_t    size = random_chance(&w->random, 40) ? b->size + GRANULES(random_below(&w->random, model(w).free + 2)) : any_size(w);
-    uint64_t    old  = granules_of(b->size), need = granules_of(size), moves = snug_moves(w->pool);
+    uint64_t size =
+        random_chance(&w->random, 40) ? b->size + GRANULES(random_below(&w->random, model(w).free + 2)) : any_size(w);
+    uint64_t    old = granules_of(b->size), need = granules_of(size), moves = snug_moves(w->pool);
     snug_status status = snug_resize(w->pool, b->handle, size);
     if (w->largest_request < size) /* of a refused one it may be left open whether it was a request */
         w->largest_request = client_stats(w->pool).largest_request_bytes == size ? size : w->largest_request;
     if (b->pins || b->long_pins) {
-        EXPECT(status == SNUG_BUSY || need == old || (status >= SNUG_LIMIT && status <= SNUG_DEVICE), "%s", snug_status_name(status));
+        EXPECT(status == SNUG_BUSY || need == old || (status >= SNUG_LIMIT && status <= SNUG_DEVICE), "%s",
+               snug_status_name(status));
     } else if (need > w->capacity) {
         EXPECT(status == SNUG_LIMIT, "%s", snug_status_name(status));
     } else if (need <= old) {
@@ -195,7 +200,7 @@ static bool do_resize(world *w) {
     if (status != SNUG_OK)
         return status == SNUG_BUSY || check_refusal(w, status, size, b->alignment);
     w->granted += size > b->size;
-    b->size = size;
+    b->size  = size;
     b->valid = b->valid < size ? b->valid : size;
     EXPECT(client_info(w->pool, b->handle).size == size, "%" PRIu64, client_info(w->pool, b->handle).size);
     EXPECT(!b->immovable || old == 0 || need == 0 || snug_moves(w->pool) >= moves, "moves went back");
@@ -213,7 +218,7 @@ static bool do_transfer(world *w) {
     if (!b || !streams_sync(w))
         return b == NULL;
     unsigned char *host = malloc(b->size + 1);
-    snug_stream   *s = w->stream[random_below(&w->random, STREAMS)];
+    snug_stream   *s    = w->stream[random_below(&w->random, STREAMS)];
     bool           same = true;
     snug_status    status;
     switch (random_below(&w->random, 3)) {
@@ -253,7 +258,8 @@ static bool do_hold(world *w) {
     if (!b->pins)
         b->pin_stream = (unsigned)random_below(&w->random, STREAMS);
     EXPECT_OK(snug_resolve(w->stream[b->pin_stream], &b->handle, 1, NULL, &address));
-    EXPECT(!(b->pins || b->long_pins) || (char *)address == b->address, "moved while pinned: %p, was %p", address, (void *)b->address);
+    EXPECT(!(b->pins || b->long_pins) || (char *)address == b->address, "moved while pinned: %p, was %p", address,
+           (void *)b->address);
     b->address = address;
     b->pins++;
     return true;
@@ -269,8 +275,8 @@ static bool unhold(world *w, buffer *b) {
 
 static bool unpin(world *w, buffer *b) {
     while (b->long_pins) { /* what it was used for outside a resolve */
-        unsigned   s = (unsigned)random_below(&w->random, STREAMS);
-        client_job job = {.at = b->address, .put = b->size, .after = ++w->versions};
+        unsigned   s    = (unsigned)random_below(&w->random, STREAMS);
+        client_job job  = {.at = b->address, .put = b->size, .after = ++w->versions};
         bool       used = random_chance(&w->random, 50);
         for (unsigned i = 0; i < STREAMS; i++)
             if (b->users & 1u << i)
@@ -289,7 +295,7 @@ static bool unpin(world *w, buffer *b) {
 
 static bool do_release(world *w) {
     bool    dying = w->dying_count && random_chance(&w->random, 50);
-    buffer *b = dying ? &w->dying[random_below(&w->random, w->dying_count)] : any_live(w);
+    buffer *b     = dying ? &w->dying[random_below(&w->random, w->dying_count)] : any_live(w);
     if (!b)
         return true;
     if (!unhold(w, b) || !unpin(w, b))
@@ -321,19 +327,22 @@ static bool do_compact(world *w) {
     if (random_chance(&w->random, 50))
         budget.moves_max = 1 + (uint32_t)random_below(&w->random, 4);
     EXPECT_OK(snug_compact(w->pool, &budget, &result));
-    EXPECT(!budget.bytes_max || result.moved_bytes <= budget.bytes_max || w->flags & BACKGROUND, "%" PRIu64 " of %" PRIu64,
-           result.moved_bytes, budget.bytes_max);
-    EXPECT(!budget.moves_max || result.moves <= budget.moves_max || w->flags & JUMBLE, "%u of %u", result.moves, budget.moves_max);
+    EXPECT(!budget.bytes_max || result.moved_bytes <= budget.bytes_max || w->flags & BACKGROUND,
+           "%" PRIu64 " of %" PRIu64, result.moved_bytes, budget.bytes_max);
+    EXPECT(!budget.moves_max || result.moves <= budget.moves_max || w->flags & JUMBLE, "%u of %u", result.moves,
+           budget.moves_max);
     if (w->flags || random_chance(&w->random, 50))
         return true;
-    for (unsigned i = 0; i < 1000 && result.state != SNUG_COMPACT_DONE; i++) { /* nothing stands in its way but unfinished work */
+    for (unsigned i = 0; i < 1000 && result.state != SNUG_COMPACT_DONE;
+         i++) { /* nothing stands in its way but unfinished work */
         if (result.state == SNUG_COMPACT_BLOCKED && (!streams_sync(w) || usleep(200) != 0))
             return false;
         EXPECT_OK(snug_compact(w->pool, NULL, &result));
     }
     EXPECT(result.state == SNUG_COMPACT_DONE, "state %d, largest %" PRIu64 " of %" PRIu64, (int)result.state,
            result.largest_hole_bytes, result.free_bytes);
-    EXPECT(result.largest_hole_bytes == result.free_bytes, "%" PRIu64 " of %" PRIu64, result.largest_hole_bytes, result.free_bytes);
+    EXPECT(result.largest_hole_bytes == result.free_bytes, "%" PRIu64 " of %" PRIu64, result.largest_hole_bytes,
+           result.free_bytes);
     return true;
 }
 
@@ -346,7 +355,7 @@ static bool do_trim(world *w) {
 static bool do_stale(world *w) {
     if (!w->issued_count)
         return true;
-    snug_handle handle = w->issued[random_below(&w->random, w->issued_count)];
+    snug_handle handle  = w->issued[random_below(&w->random, w->issued_count)];
     void       *address = w;
     for (unsigned i = 0; i < w->live_count; i++)
         if (w->live[i].handle == handle)
@@ -370,24 +379,25 @@ static const struct call {
     bool (*make)(world *w);
     const char *name;
     unsigned    weight;
-} calls[] = {{do_alloc, "alloc", 32},     {do_free, "free", 20},     {do_resize, "resize", 16}, {do_use, "use", 14},
-             {do_transfer, "transfer", 3}, {do_hold, "hold", 6},      {do_pin, "pin", 3},        {do_release, "release", 6},
-             {do_compact, "compact", 4},  {do_trim, "trim", 1},      {do_stale, "stale", 3}};
+} calls[] = {{do_alloc, "alloc", 32},      {do_free, "free", 20}, {do_resize, "resize", 16}, {do_use, "use", 14},
+             {do_transfer, "transfer", 3}, {do_hold, "hold", 6},  {do_pin, "pin", 3},        {do_release, "release", 6},
+             {do_compact, "compact", 4},   {do_trim, "trim", 1},  {do_stale, "stale", 3}};
 
 static bool world_open(world *w) {
-    snug_pool_options *o = &w->options;
-    *o                   = snug_pool_options_default();
-    w->doing             = "open";
+    snug_pool_options *o         = &w->options;
+    *o                           = snug_pool_options_default();
+    w->doing                     = "open";
     static const uint64_t most[] = {8, 64, 512, 4096};
-    w->capacity          = w->flags & TINY ? 1 + random_below(&w->random, 8) : w->flags & COMMIT ? 16384 + random_below(&w->random, 32768)
-                                                                    : 1 + random_below(&w->random, most[random_below(&w->random, 4)]);
-    o->capacity          = GRANULES(w->capacity) + random_below(&w->random, SNUG_GRANULE);
-    o->handles_max       = w->flags & TINY ? 1 + (uint32_t)random_below(&w->random, 4) : 0;
-    o->generation_first  = w->flags & WRAP ? UINT32_MAX - (uint32_t)random_below(&w->random, 4) : 0;
-    o->commit_bytes      = w->flags & COMMIT ? SNUG_GRANULE : 0;
-    o->jumble            = (w->flags & JUMBLE) != 0;
-    o->pin_wait_ns       = 20000;
-    o->log_level         = SNUG_LOG_OFF;
+    w->capacity                  = w->flags & TINY     ? 1 + random_below(&w->random, 8)
+                                   : w->flags & COMMIT ? 16384 + random_below(&w->random, 32768)
+                                                       : 1 + random_below(&w->random, most[random_below(&w->random, 4)]);
+    o->capacity                  = GRANULES(w->capacity) + random_below(&w->random, SNUG_GRANULE);
+    o->handles_max               = w->flags & TINY ? 1 + (uint32_t)random_below(&w->random, 4) : 0;
+    o->generation_first          = w->flags & WRAP ? UINT32_MAX - (uint32_t)random_below(&w->random, 4) : 0;
+    o->commit_bytes              = w->flags & COMMIT ? SNUG_GRANULE : 0;
+    o->jumble                    = (w->flags & JUMBLE) != 0;
+    o->pin_wait_ns               = 20000;
+    o->log_level                 = SNUG_LOG_OFF;
     EXPECT_OK(snug_pool_create(o, &w->pool));
     w->bounce = client_stats(w->pool).bounce_bytes;
     for (unsigned i = 0; i < STREAMS; i++) {
@@ -423,7 +433,7 @@ static bool world_end(world *w) {
     while (w->live_count)
         if (!do_free(w))
             return false;
-    snug_handle all = SNUG_HANDLE_NONE;
+    snug_handle all    = SNUG_HANDLE_NONE;
     snug_status status = snug_alloc(w->pool, GRANULES(w->capacity), NULL, &all);
     EXPECT(status == SNUG_OK || (status == SNUG_HANDLES && w->flags & WRAP), "all of it: %s", snug_status_name(status));
     w->granted += status == SNUG_OK;
@@ -439,7 +449,7 @@ static bool steps(world *w, unsigned n) {
         total += calls[i].weight;
     for (w->step = 1; w->step <= n; w->step++) {
         uint64_t           drawn = random_below(&w->random, total);
-        const struct call *call = calls;
+        const struct call *call  = calls;
         while (drawn >= call->weight)
             drawn -= call++->weight;
         w->doing = call->name;
@@ -455,10 +465,10 @@ static bool steps(world *w, unsigned n) {
 }
 
 static bool run_one(uint64_t seed, const struct mode *mode, unsigned run) {
-    world *w         = calloc(1, sizeof *w);
-    w->random.state  = seed * 1000003 + run;
-    w->flags         = mode->flags;
-    bool held        = world_open(w) && steps(w, mode->steps) && world_end(w);
+    world *w        = calloc(1, sizeof *w);
+    w->random.state = seed * 1000003 + run;
+    w->flags        = mode->flags;
+    bool held       = world_open(w) && steps(w, mode->steps) && world_end(w);
     if (!held)
         diag("replay: property %" PRIu64 " %s %u", seed, mode->name, run);
     snug_status status = w->pool ? snug_pool_destroy(w->pool) : SNUG_OK;
@@ -478,7 +488,8 @@ int main(int argc, char **argv) {
         const struct mode *mode = &modes[i];
         if (argc > 2 && strcmp(argv[2], mode->name) != 0)
             continue;
-        unsigned runs = (unsigned)tap_scaled(mode->runs), first = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 0) : 0, bad = 0;
+        unsigned runs = (unsigned)tap_scaled(mode->runs), first = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 0) : 0,
+                 bad = 0;
         for (unsigned run = first; run < (argc > 3 ? first + 1 : runs) && bad < 3; run++)
             bad += !run_one(seed, mode, run);
         ok(bad == 0, "%s: %u runs of %u steps", mode->name, runs, mode->steps);

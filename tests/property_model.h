@@ -5,7 +5,17 @@
 
 #include "client.h"
 
-enum { JUMBLE = 1, WRAP = 2, TINY = 4, BACKGROUND = 8, SHORT_PINS = 16, LONG_PINS = 32, ALIGNED = 64, COMMIT = 128, FULL = 256 };
+enum {
+    JUMBLE     = 1,
+    WRAP       = 2,
+    TINY       = 4,
+    BACKGROUND = 8,
+    SHORT_PINS = 16,
+    LONG_PINS  = 32,
+    ALIGNED    = 64,
+    COMMIT     = 128,
+    FULL       = 256
+};
 enum { BUFFERS_MAX = 160, STREAMS = 3, ISSUED_MAX = 4096 };
 
 typedef struct buffer {
@@ -51,7 +61,8 @@ static bool fault(const world *w, int line, const char *condition, const char *f
 
 #define EXPECT(condition, ...)                                                                                         \
     do {                                                                                                               \
-        if (!(condition)) return fault(w, __LINE__, #condition, __VA_ARGS__);                                          \
+        if (!(condition))                                                                                              \
+            return fault(w, __LINE__, #condition, __VA_ARGS__);                                                        \
     } while (0)
 #define EXPECT_OK(call)                                                                                                \
     do {                                                                                                               \
@@ -90,17 +101,22 @@ static bool check_stats(world *w) {
     EXPECT(t.live_bytes == s.live_bytes, "%" PRIu64 ", model %" PRIu64, t.live_bytes, s.live_bytes);
     EXPECT(t.padding_bytes == GRANULES(s.live) - s.live_bytes, "%" PRIu64, t.padding_bytes);
     EXPECT(t.pending_bytes == GRANULES(s.pending), "%" PRIu64 ", model %" PRIu64, t.pending_bytes, GRANULES(s.pending));
-    EXPECT(t.committed_bytes <= t.limit_bytes && t.limit_bytes == GRANULES(w->capacity) + w->bounce, "%" PRIu64, t.committed_bytes);
+    EXPECT(t.committed_bytes <= t.limit_bytes && t.limit_bytes == GRANULES(w->capacity) + w->bounce, "%" PRIu64,
+           t.committed_bytes);
     EXPECT(t.free_bytes + t.in_flight_bytes + t.limit_bytes - t.committed_bytes == GRANULES(s.free),
            "free %" PRIu64 " in flight %" PRIu64 ", model %" PRIu64, t.free_bytes, t.in_flight_bytes, GRANULES(s.free));
     EXPECT(t.live_bytes + t.padding_bytes + t.free_bytes + t.pending_bytes + t.in_flight_bytes + t.bounce_bytes ==
-               t.committed_bytes, "I3, committed %" PRIu64, t.committed_bytes);
+               t.committed_bytes,
+           "I3, committed %" PRIu64, t.committed_bytes);
     EXPECT(t.pinned_bytes == GRANULES(s.pinned), "%" PRIu64 ", model %" PRIu64, t.pinned_bytes, GRANULES(s.pinned));
     EXPECT(t.handles_live == w->live_count, "%" PRIu64 ", model %u", t.handles_live, w->live_count);
-    EXPECT(t.buffers.current == w->live_count && t.buffers.allocated - t.buffers.freed == w->live_count, "%" PRIu64, t.buffers.current);
-    EXPECT(t.bytes.current == s.live_bytes && t.bytes.allocated - t.bytes.freed == s.live_bytes, "%" PRIu64, t.bytes.current);
+    EXPECT(t.buffers.current == w->live_count && t.buffers.allocated - t.buffers.freed == w->live_count, "%" PRIu64,
+           t.buffers.current);
+    EXPECT(t.bytes.current == s.live_bytes && t.bytes.allocated - t.bytes.freed == s.live_bytes, "%" PRIu64,
+           t.bytes.current);
     EXPECT(t.granted == w->granted, "%" PRIu64 ", model %" PRIu64, t.granted, w->granted);
-    EXPECT(t.largest_request_bytes == w->largest_request, "%" PRIu64 ", model %" PRIu64, t.largest_request_bytes, w->largest_request);
+    EXPECT(t.largest_request_bytes == w->largest_request, "%" PRIu64 ", model %" PRIu64, t.largest_request_bytes,
+           w->largest_request);
     EXPECT(t.largest_hole_bytes <= t.free_bytes && t.unsettled_bytes <= t.free_bytes, "%" PRIu64, t.largest_hole_bytes);
     EXPECT((t.holes == 0) == (t.free_bytes == 0), "%" PRIu64 " holes", t.holes);
     EXPECT(atomic_load(&client_faults) == 0, "%" PRIu64 " buffers with wrong bytes", atomic_load(&client_faults));
@@ -123,7 +139,8 @@ static bool check_refusal(world *w, snug_status verdict, uint64_t size, uint64_t
            "free %" PRIu64 ", model %" PRIu64, r.free_bytes, GRANULES(s.free));
     EXPECT(r.limit_bytes == GRANULES(w->capacity) + w->bounce, "%" PRIu64, r.limit_bytes);
     EXPECT(r.pinned_bytes == GRANULES(s.pinned), "%" PRIu64 ", model %" PRIu64, r.pinned_bytes, GRANULES(s.pinned));
-    EXPECT(r.largest_request_bytes == w->largest_request, "%" PRIu64 ", model %" PRIu64, r.largest_request_bytes, w->largest_request);
+    EXPECT(r.largest_request_bytes == w->largest_request, "%" PRIu64 ", model %" PRIu64, r.largest_request_bytes,
+           w->largest_request);
     EXPECT(verdict != SNUG_PINNED || s.held + s.long_held + s.pending > 0, "PINNED without a pin");
     if (verdict != SNUG_PINNED)
         return true;
@@ -145,14 +162,14 @@ static int by_offset(const void *a, const void *b) {
 /* The most free granules between two neighbouring long pins (or the arena's ends): what sliding alone can bring together. */
 static uint64_t stretch_free(world *w) {
     static uint64_t at[BUFFERS_MAX][3];
-    unsigned        n = 0;
+    unsigned        n     = 0;
     uint64_t        start = 0, live = 0, most = 0;
     for (unsigned i = 0; i < w->live_count; i++) {
         const buffer *b = &w->live[i];
         if (!b->size)
             continue;
-        at[n][0] = client_info(w->pool, b->handle).offset / SNUG_GRANULE;
-        at[n][1] = granules_of(b->size);
+        at[n][0]   = client_info(w->pool, b->handle).offset / SNUG_GRANULE;
+        at[n][1]   = granules_of(b->size);
         at[n++][2] = b->long_pins || b->immovable;
     }
     qsort(at, n, sizeof at[0], by_offset);
@@ -172,17 +189,19 @@ static uint64_t stretch_free(world *w) {
 
 /* Was a request for so many more granules answered rightly? slack: what its own alignment may waste. */
 static bool check_verdict(world *w, snug_status status, uint64_t need, uint64_t slack) {
-    sums s = model(w);
+    sums s     = model(w);
     bool exact = s.slack + slack == 0;
     if (s.free < need) {
         EXPECT(status == (s.free + s.pending >= need ? SNUG_PENDING : SNUG_CAPACITY),
-               "%s: need %" PRIu64 ", free %" PRIu64 ", pending %" PRIu64, snug_status_name(status), need, s.free, s.pending);
+               "%s: need %" PRIu64 ", free %" PRIu64 ", pending %" PRIu64, snug_status_name(status), need, s.free,
+               s.pending);
     } else if (status != SNUG_OK) {
         EXPECT(s.held + s.long_held + s.pending > 0 || s.free < need + s.slack + slack,
                "it fits: need %" PRIu64 ", free %" PRIu64 ", slack %" PRIu64 ", but %s", need, s.free, s.slack + slack,
                snug_status_name(status));
         EXPECT(status == SNUG_PINNED || (status == SNUG_PENDING && s.pending) || (status == SNUG_CAPACITY && !exact),
-               "%s: need %" PRIu64 ", free %" PRIu64 ", pending %" PRIu64, snug_status_name(status), need, s.free, s.pending);
+               "%s: need %" PRIu64 ", free %" PRIu64 ", pending %" PRIu64, snug_status_name(status), need, s.free,
+               s.pending);
     }
     return true;
 }

@@ -30,8 +30,20 @@ typedef struct scene {
     _Atomic uint64_t  done[16]; /* calls that had an effect, by kind */
 } scene;
 
-enum { DID_ALLOC, DID_REFUSE, DID_FREE, DID_FREE_OTHER, DID_RESIZE, DID_LAUNCH, DID_RACE_OK, DID_RACE_STALE, DID_STEP, DID_PIN, DID_STREAM,
-       DID_BUSY };
+enum {
+    DID_ALLOC,
+    DID_REFUSE,
+    DID_FREE,
+    DID_FREE_OTHER,
+    DID_RESIZE,
+    DID_LAUNCH,
+    DID_RACE_OK,
+    DID_RACE_STALE,
+    DID_STEP,
+    DID_PIN,
+    DID_STREAM,
+    DID_BUSY
+};
 
 static void did(scene *s, unsigned kind) {
     atomic_fetch_add(&s->done[kind], 1);
@@ -46,7 +58,8 @@ static void surprise(scene *s, const char *what, snug_status status) {
 #define MUST(s, call)                                                                                                  \
     do {                                                                                                               \
         snug_status must_status = (call);                                                                              \
-        if (must_status != SNUG_OK) surprise((s), #call, must_status);                                                 \
+        if (must_status != SNUG_OK)                                                                                    \
+            surprise((s), #call, must_status);                                                                         \
     } while (0)
 
 static bool time_left(const scene *s) {
@@ -74,9 +87,9 @@ static buffer *any_slot(worker *w) {
 
 /* Checks, and perhaps fills, one buffer together with three of the weights, under one resolve and release. */
 static void launch(worker *w, buffer *b, bool write, unsigned n_weights) {
-    scene      *s = w->s;
+    scene      *s  = w->s;
     unsigned    on = (unsigned)random_below(&w->random, 2), first = (unsigned)random_below(&w->random, WEIGHTS);
-    snug_handle list[4] = {b->handle};
+    snug_handle list[4]   = {b->handle};
     snug_access access[4] = {write ? SNUG_WRITE : SNUG_READ, SNUG_READ, SNUG_READ, SNUG_READ};
     void       *addresses[4];
     for (unsigned i = 0; i < n_weights; i++)
@@ -88,7 +101,10 @@ static void launch(worker *w, buffer *b, bool write, unsigned n_weights) {
         surprise(s, "resolve of one's own", status);
         return;
     }
-    client_job job = {.at = addresses[0], .check = b->valid, .before = b->version, .id = b->handle,
+    client_job job = {.at        = addresses[0],
+                      .check     = b->valid,
+                      .before    = b->version,
+                      .id        = b->handle,
                       .dawdle_us = random_chance(&w->random, 3) ? random_below(&w->random, 200) : 0};
     if (write) {
         job.put = b->valid = b->size;
@@ -96,7 +112,7 @@ static void launch(worker *w, buffer *b, bool write, unsigned n_weights) {
     }
     MUST(s, snug_host_launch(w->native[on], client_job_run, &job, sizeof job));
     for (unsigned i = 0; i < n_weights; i++) {
-        unsigned   k = (first + i) % WEIGHTS;
+        unsigned   k     = (first + i) % WEIGHTS;
         client_job reads = {.at = addresses[1 + i], .check = s->weight_size[k], .before = k, .id = k};
         MUST(s, snug_host_launch(w->native[on], client_job_run, &reads, sizeof reads));
     }
@@ -106,7 +122,7 @@ static void launch(worker *w, buffer *b, bool write, unsigned n_weights) {
 }
 
 static void work_alloc(worker *w) {
-    scene             *s = w->s;
+    scene             *s       = w->s;
     snug_alloc_options options = snug_alloc_options_default();
     buffer             b = {.size = random_below(&w->random, random_chance(&w->random, 10) ? s->capacity / 8 : 40000)};
     if (w->count == SLOTS)
@@ -131,7 +147,7 @@ static void work_alloc(worker *w) {
 }
 
 static void work_resize(worker *w, buffer *b) {
-    uint64_t    size = random_below(&w->random, 2 * b->size + 1000);
+    uint64_t    size   = random_below(&w->random, 2 * b->size + 1000);
     snug_status status = snug_resize(w->s->pool, b->handle, size);
     if (status == SNUG_BUSY || (status >= SNUG_LIMIT && status <= SNUG_PINNED)) {
         did(w->s, status == SNUG_BUSY ? DID_BUSY : DID_REFUSE);
@@ -147,7 +163,7 @@ static void work_resize(worker *w, buffer *b) {
 }
 
 static void work_free(worker *w, buffer *b) {
-    scene *s = w->s;
+    scene *s     = w->s;
     bool   taken = false;
     if (random_chance(&w->random, 50)) {
         pthread_mutex_lock(&s->graves_lock);
@@ -168,9 +184,10 @@ static void work_free(worker *w, buffer *b) {
 
 /* Another's handle, that may be freed at any moment. What the bytes are is not this thread's business. */
 static void work_rumour(worker *w) {
-    scene      *s = w->s;
-    snug_handle list[3] = {s->weights[random_below(&w->random, WEIGHTS)], atomic_load(&s->rumours[random_below(&w->random, RUMOURS)]),
-                           s->weights[random_below(&w->random, WEIGHTS)]};
+    scene      *s         = w->s;
+    snug_handle list[3]   = {s->weights[random_below(&w->random, WEIGHTS)],
+                             atomic_load(&s->rumours[random_below(&w->random, RUMOURS)]),
+                             s->weights[random_below(&w->random, WEIGHTS)]};
     snug_access access[3] = {SNUG_READ, random_chance(&w->random, 50) ? SNUG_READ : SNUG_WRITE, SNUG_READ};
     void       *addresses[3];
     snug_status status, after = SNUG_OK;
@@ -195,7 +212,7 @@ static void work_rumour(worker *w) {
 
 static void work_transfer(worker *w, buffer *b) {
     static _Thread_local unsigned char host[8192];
-    uint64_t bytes = b->size < sizeof host ? b->size : sizeof host;
+    uint64_t                           bytes = b->size < sizeof host ? b->size : sizeof host;
     MUST(w->s, snug_stream_sync(w->stream[0]));
     MUST(w->s, snug_stream_sync(w->stream[1]));
     b->version = atomic_fetch_add(&w->s->versions, 1);
@@ -261,11 +278,12 @@ static void *undertaker_main(void *argument) {
 }
 
 static void *stepper_main(void *argument) {
-    scene        *s = argument;
+    scene        *s      = argument;
     client_random random = {s->seed + 1000};
     while (time_left(s)) {
-        snug_budget         budget = {random_below(&random, 3) ? random_below(&random, 300000) : 0, (uint32_t)random_below(&random, 8), 0};
-        snug_quotation      quote = {.struct_size = sizeof quote};
+        snug_budget budget = {random_below(&random, 3) ? random_below(&random, 300000) : 0,
+                              (uint32_t)random_below(&random, 8), 0};
+        snug_quotation      quote  = {.struct_size = sizeof quote};
         snug_compact_result result = {.struct_size = sizeof result};
         if (s->steps)
             MUST(s, snug_compact(s->pool, &budget, &result));
@@ -285,19 +303,22 @@ static void *stepper_main(void *argument) {
 }
 
 static void *reader_main(void *argument) {
-    scene        *s = argument;
+    scene        *s      = argument;
     client_random random = {s->seed + 2000};
     while (time_left(s)) {
         snug_stats t = client_stats(s->pool);
-        if (t.live_bytes + t.padding_bytes + t.free_bytes + t.pending_bytes + t.in_flight_bytes + t.bounce_bytes != t.committed_bytes ||
-            t.committed_bytes > t.limit_bytes || t.largest_hole_bytes > t.free_bytes || t.bytes.current != t.live_bytes ||
-            t.buffers.current != t.handles_live || t.pinned_bytes > t.live_bytes + t.padding_bytes)
+        if (t.live_bytes + t.padding_bytes + t.free_bytes + t.pending_bytes + t.in_flight_bytes + t.bounce_bytes !=
+                t.committed_bytes ||
+            t.committed_bytes > t.limit_bytes || t.largest_hole_bytes > t.free_bytes ||
+            t.bytes.current != t.live_bytes || t.buffers.current != t.handles_live ||
+            t.pinned_bytes > t.live_bytes + t.padding_bytes)
             surprise(s, "a ledger that doesn't add up", SNUG_CORRUPT);
         snug_tag_stats   tags[4];
         size_t           count;
         snug_handle_info info = {.struct_size = sizeof info};
         MUST(s, snug_tags_get(s->pool, tags, 4, &count));
-        snug_status status = snug_handle_info_get(s->pool, atomic_load(&s->rumours[random_below(&random, RUMOURS)]), &info);
+        snug_status status =
+            snug_handle_info_get(s->pool, atomic_load(&s->rumours[random_below(&random, RUMOURS)]), &info);
         if (status != SNUG_OK && status != SNUG_STALE && status != SNUG_UNKNOWN)
             surprise(s, "info", status);
         if (random_chance(&random, 5))
@@ -310,7 +331,7 @@ static void *reader_main(void *argument) {
 
 /* Pins weights long and reads them from the host; attaches a stream, reads on it, detaches it with the work pending. */
 static void *pinner_main(void *argument) {
-    scene        *s = argument;
+    scene        *s      = argument;
     client_random random = {s->seed + 3000};
     while (time_left(s)) {
         unsigned first = (unsigned)random_below(&random, WEIGHTS - 1);
@@ -380,16 +401,19 @@ static void scene_close(scene *s, const char *name) {
         MUST(s, snug_free(s->pool, s->weights[i]));
     snug_stats  t = client_stats(s->pool);
     snug_handle all;
-    ok(t.handles_live == 0 && t.live_bytes == 0 && t.pending_bytes == 0 && t.pinned_bytes == 0, "%s: nothing is live, pending or pinned", name);
+    ok(t.handles_live == 0 && t.live_bytes == 0 && t.pending_bytes == 0 && t.pinned_bytes == 0,
+       "%s: nothing is live, pending or pinned", name);
     is_status(snug_alloc(s->pool, s->capacity, NULL, &all), SNUG_OK, "%s: all of it can be had", name);
     MUST(s, snug_free(s->pool, all));
     is_u64(atomic_load(&s->surprises), 0, "%s: every status was one that may be", name);
-    diag("%s: %" PRIu64 " allocations, %" PRIu64 " refusals, %" PRIu64 " frees, %" PRIu64 " by another, %" PRIu64 " resizes, %" PRIu64
-         " launches, %" PRIu64 " steps", name, s->done[DID_ALLOC], s->done[DID_REFUSE], s->done[DID_FREE], s->done[DID_FREE_OTHER],
-         s->done[DID_RESIZE], s->done[DID_LAUNCH], s->done[DID_STEP]);
-    diag("%s: races won %" PRIu64 ", lost %" PRIu64 "; busy %" PRIu64 ", pins %" PRIu64 ", streams %" PRIu64 "; moves %" PRIu64
-         ", slides %" PRIu64 ", cancelled %" PRIu64, name, s->done[DID_RACE_OK], s->done[DID_RACE_STALE], s->done[DID_BUSY], s->done[DID_PIN],
-         s->done[DID_STREAM], t.moves, t.slides, t.cancelled_moves);
+    diag("%s: %" PRIu64 " allocations, %" PRIu64 " refusals, %" PRIu64 " frees, %" PRIu64 " by another, %" PRIu64
+         " resizes, %" PRIu64 " launches, %" PRIu64 " steps",
+         name, s->done[DID_ALLOC], s->done[DID_REFUSE], s->done[DID_FREE], s->done[DID_FREE_OTHER], s->done[DID_RESIZE],
+         s->done[DID_LAUNCH], s->done[DID_STEP]);
+    diag("%s: races won %" PRIu64 ", lost %" PRIu64 "; busy %" PRIu64 ", pins %" PRIu64 ", streams %" PRIu64
+         "; moves %" PRIu64 ", slides %" PRIu64 ", cancelled %" PRIu64,
+         name, s->done[DID_RACE_OK], s->done[DID_RACE_STALE], s->done[DID_BUSY], s->done[DID_PIN], s->done[DID_STREAM],
+         t.moves, t.slides, t.cancelled_moves);
     ok(t.moves > 0 && s->done[DID_LAUNCH] > 0 && s->done[DID_FREE_OTHER] > 0, "%s: it did what it is for", name);
     is_status(snug_pool_destroy(s->pool), SNUG_OK, "%s: destroyed", name);
     snug_host_stream_destroy(s->shared_native);
@@ -406,7 +430,8 @@ static void play(const char *name, uint64_t seed, uint64_t duration_ns, bool jum
     s->until_ns = client_now_ns() + duration_ns;
     atomic_store(&s->workers_left, WORKERS);
     for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i] = (worker){.s = s, .random = {seed * 31 + i}, .native = {NULL, s->shared_native}, .stream = {NULL, s->shared}};
+        workers[i] = (worker){
+            .s = s, .random = {seed * 31 + i}, .native = {NULL, s->shared_native}, .stream = {NULL, s->shared}};
         MUST(s, snug_host_stream_create(&workers[i].native[0]));
         MUST(s, snug_stream_attach(s->pool, workers[i].native[0], &workers[i].stream[0]));
         pthread_create(&threads[i], NULL, worker_main, &workers[i]);

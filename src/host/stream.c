@@ -245,5 +245,5 @@ snug__point snug__host_stream_point(snug_host_stream *stream) {
 }
 
 bool snug__host_stream_valid(snug_host_stream *stream) {
-    return stream && atomic_load(&stream->magic) == STREAM_MAGIC;
+    return stream && (uintptr_t)stream % 64 == 0 && atomic_load(&stream->magic) == STREAM_MAGIC;
 }

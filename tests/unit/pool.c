@@ -59,7 +59,8 @@ static void test_options(void) {
     o        = of_capacity(1000);
     o.device = "auto";
     succeeds(create(o, NULL, &pool));
-    is_u64(client_stats(pool).limit_bytes - client_stats(pool).bounce_bytes, 768, "capacity is rounded down to the granule");
+    is_u64(client_stats(pool).limit_bytes - client_stats(pool).bounce_bytes, 768,
+           "capacity is rounded down to the granule");
     ok(client_stats(pool).bounce_bytes >= 64 * KiB && client_stats(pool).bounce_bytes <= 32 * MiB, "bounce buffer");
     succeeds(snug_pool_destroy(pool));
     o              = of_capacity(1 * MiB);
@@ -69,14 +70,15 @@ static void test_options(void) {
 }
 
 static void test_environment(void) {
-    static const char *const bad[] = {"capacity", "capacity=", "capacity=12X", "capacity=-1", "colour=red", "jumble=maybe", "log=loud",
-                                      "compaction=off,,x", "handles_max=16777216", "capacity=99999999999G", "=1", "device=",
-                                      "capacity=1M jumble=on"};
+    static const char *const bad[] = {
+        "capacity",     "capacity=", "capacity=12X",         "capacity=-1",          "colour=red",
+        "jumble=maybe", "log=loud",  "compaction=off,,x",    "handles_max=16777216", "capacity=99999999999G",
+        "=1",           "device=",   "capacity=1M jumble=on"};
     snug_pool *pool = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snug_status status = create(of_capacity(1 * MiB), bad[i], &pool);
-        ok(status == SNUG_OPTIONS || (strcmp(bad[i], "device=") == 0 && status == SNUG_NO_DEVICE), "SNUG_OPTIONS \"%s\": %s", bad[i],
-           snug_status_name(status));
+        ok(status == SNUG_OPTIONS || (strcmp(bad[i], "device=") == 0 && status == SNUG_NO_DEVICE),
+           "SNUG_OPTIONS \"%s\": %s", bad[i], snug_status_name(status));
         if (status == SNUG_OK)
             snug_pool_destroy(pool);
     }
@@ -84,7 +86,8 @@ static void test_environment(void) {
     is_status(create(of_capacity(1 * MiB), "capacity=1", &pool), SNUG_INVALID, "the environment's capacity");
     succeeds(create(of_capacity(1 * MiB), "", &pool));
     succeeds(snug_pool_destroy(pool));
-    succeeds(create(of_capacity(256), "capacity=3K,handles_max=2,compaction=off,log=off,pin_wait_us=5,jumble=off,device=host", &pool));
+    succeeds(create(of_capacity(256),
+                    "capacity=3K,handles_max=2,compaction=off,log=off,pin_wait_us=5,jumble=off,device=host", &pool));
     is_u64(client_stats(pool).limit_bytes - client_stats(pool).bounce_bytes, 3072, "the environment overrides");
     snug_handle h[4];
     for (int i = 0; i < 2; i++)
@@ -102,7 +105,7 @@ static void test_environment(void) {
 static void test_commit_and_trim(void) {
     snug_pool_options o = of_capacity(32 * MiB);
     o.commit_bytes      = 2 * MiB;
-    client      c = client_open_with(o);
+    client      c       = client_open_with(o);
     uint64_t    bounce = client_stats(c.pool).bounce_bytes, returned = 1;
     snug_handle h[8], big;
     is_u64(client_stats(c.pool).committed_bytes, 2 * MiB + bounce, "as much as was asked for is committed");
@@ -148,7 +151,7 @@ static void test_commit_and_trim(void) {
 
 static void test_pools_max(void) {
     snug_pool  *pools[256];
-    unsigned    n = 0;
+    unsigned    n      = 0;
     snug_status status = SNUG_OK;
     while (n < 256 && (status = create(of_capacity(SNUG_GRANULE), NULL, &pools[n])) == SNUG_OK)
         n++;
@@ -176,15 +179,15 @@ static void count_line(void *context, int level, const char *line) {
 
 static void test_destroy(void) {
     int               lines = 0;
-    snug_pool_options o = of_capacity(1 * MiB);
-    o.log               = count_line;
-    o.log_context       = &lines;
+    snug_pool_options o     = of_capacity(1 * MiB);
+    o.log                   = count_line;
+    o.log_context           = &lines;
     snug_pool        *pool;
     snug_host_stream *native;
     snug_stream      *stream, *again = NULL;
-    snug_handle       h, made = 77;
+    snug_handle       h, made        = 77;
     void             *address = &pool;
-    char              byte = 0;
+    char              byte    = 0;
     succeeds(snug_host_stream_create(&native));
     succeeds(snug_pool_create(&o, &pool));
     succeeds(snug_stream_attach(pool, native, &stream));
@@ -192,11 +195,11 @@ static void test_destroy(void) {
     succeeds(client_launch(stream, native, h, (client_job){.put = 5000, .dawdle_us = 20000}));
     succeeds(snug_pool_destroy(pool)); /* with a live handle, and work under way */
     is_i64(lines, 1, "the live handle is warned of, once");
-    snug_stats            stats = {.struct_size = sizeof stats};
-    snug_quotation        quote = {.struct_size = sizeof quote};
-    snug_handle_info      info  = {.struct_size = sizeof info};
-    snug_compact_result   result = {.struct_size = sizeof result};
-    size_t                count;
+    snug_stats          stats  = {.struct_size = sizeof stats};
+    snug_quotation      quote  = {.struct_size = sizeof quote};
+    snug_handle_info    info   = {.struct_size = sizeof info};
+    snug_compact_result result = {.struct_size = sizeof result};
+    size_t              count;
     is_status(snug_pool_destroy(pool), SNUG_GONE, "destroy twice");
     is_status(snug_alloc(pool, 1, NULL, &made), SNUG_GONE, "alloc");
     is_status(snug_free(pool, h), SNUG_GONE, "free");
@@ -230,8 +233,8 @@ static void test_destroy(void) {
 }
 
 static void test_streams(void) {
-    client       c = client_open(1 * MiB);
-    snug_stream *again, *gone = c.stream;
+    client                   c = client_open(1 * MiB);
+    snug_stream             *again, *gone = c.stream;
     static _Alignas(64) char no_stream[4096];
     is_status(snug_stream_attach(c.pool, no_stream, &again), SNUG_INVALID, "not a stream");
     is_status(snug_stream_attach(c.pool, NULL, &again), SNUG_INVALID, "no stream");
@@ -251,16 +254,20 @@ static void test_streams(void) {
     snug_handle              h[MANY];
     bool                     held = true;
     for (unsigned i = 0; i < MANY; i++) {
-        held &= snug_host_stream_create(&natives[i]) == SNUG_OK && snug_stream_attach(c.pool, natives[i], &streams[i]) == SNUG_OK;
-        held &= snug_alloc(c.pool, 4000, NULL, &h[i]) == SNUG_OK && client_fill(streams[i], natives[i], h[i], 4000, i) == SNUG_OK;
+        held &= snug_host_stream_create(&natives[i]) == SNUG_OK &&
+                snug_stream_attach(c.pool, natives[i], &streams[i]) == SNUG_OK;
+        held &= snug_alloc(c.pool, 4000, NULL, &h[i]) == SNUG_OK &&
+                client_fill(streams[i], natives[i], h[i], 4000, i) == SNUG_OK;
     }
     ok(held, "%d streams", MANY);
     is_u64(client_stats(c.pool).streams_attached, MANY + 1, "all attached");
-    for (unsigned i = 0; i < MANY; i += 2) /* holes whose fences lie on half of the streams, then one request over them all */
+    for (unsigned i = 0; i < MANY;
+         i += 2) /* holes whose fences lie on half of the streams, then one request over them all */
         held &= snug_free(c.pool, h[i]) == SNUG_OK;
     snug_handle all;
     uint64_t    size = client_stats(c.pool).free_bytes;
-    held &= snug_alloc(c.pool, size, NULL, &all) == SNUG_OK && client_fill(streams[1], natives[1], all, size, 500) == SNUG_OK;
+    held &= snug_alloc(c.pool, size, NULL, &all) == SNUG_OK &&
+            client_fill(streams[1], natives[1], all, size, 500) == SNUG_OK;
     for (unsigned i = 1; i < MANY; i += 2) {
         held &= client_check(streams[(i + 4) % MANY], natives[(i + 4) % MANY], h[i], 4000, i) == SNUG_OK;
         snug_host_stream_wait(natives[(i + 4) % MANY], natives[1]);
@@ -309,7 +316,7 @@ static void test_fork(void) {
     pid_t child = fork();
     if (child == 0) {
         snug_stats stats = {.struct_size = sizeof stats};
-        int wrong = 0;
+        int        wrong = 0;
         wrong += snug_alloc(c.pool, 1, NULL, &made) != SNUG_FORKED;
         wrong += snug_free(c.pool, h) != SNUG_FORKED;
         wrong += snug_resize(c.pool, h, 1) != SNUG_FORKED;
@@ -335,19 +342,21 @@ static void test_fork(void) {
 static client left; /* what a child leaves behind in a global */
 
 static int leave(const char *variant) {
-    snug_handle              h[16];
-    snug_pool_options        o = of_capacity(4 * MiB);
-    snug_host_stream        *native;
-    snug_stream             *stream;
-    static client_gate       gate;
+    snug_handle        h[16];
+    snug_pool_options  o = of_capacity(4 * MiB);
+    snug_host_stream  *native;
+    snug_stream       *stream;
+    static client_gate gate;
     if (snug_pool_create(&o, &left.pool) != SNUG_OK || snug_host_stream_create(&left.native) != SNUG_OK ||
-        snug_host_stream_create(&native) != SNUG_OK || snug_stream_attach(left.pool, left.native, &left.stream) != SNUG_OK ||
+        snug_host_stream_create(&native) != SNUG_OK ||
+        snug_stream_attach(left.pool, left.native, &left.stream) != SNUG_OK ||
         snug_stream_attach(left.pool, native, &stream) != SNUG_OK || snug_compactor_start(left.pool, NULL) != SNUG_OK)
         return 2;
     if (strcmp(variant, "stalled") == 0)
         gate_shut(&gate, native);
     for (unsigned i = 0; i < 16; i++)
-        if (snug_alloc(left.pool, 200000, NULL, &h[i]) != SNUG_OK || client_fill(left.stream, left.native, h[i], 200000, i) != SNUG_OK ||
+        if (snug_alloc(left.pool, 200000, NULL, &h[i]) != SNUG_OK ||
+            client_fill(left.stream, left.native, h[i], 200000, i) != SNUG_OK ||
             client_launch(stream, native, h[i], (client_job){.dawdle_us = 100}) != SNUG_OK)
             return 3;
     for (unsigned i = 0; i < 16; i += 2)

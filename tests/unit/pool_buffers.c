@@ -10,21 +10,24 @@ static bool same_books(const snug_stats *a, const snug_stats *b) {
            a->committed_bytes == b->committed_bytes && a->pinned_bytes == b->pinned_bytes && a->holes == b->holes &&
            a->handles_live == b->handles_live && a->requests == b->requests && a->granted == b->granted &&
            a->largest_request_bytes == b->largest_request_bytes && a->moves == b->moves &&
-           memcmp(a->refused, b->refused, sizeof a->refused) == 0 && memcmp(&a->bytes, &b->bytes, sizeof a->bytes) == 0 &&
+           memcmp(a->refused, b->refused, sizeof a->refused) == 0 &&
+           memcmp(&a->bytes, &b->bytes, sizeof a->bytes) == 0 &&
            memcmp(&a->buffers, &b->buffers, sizeof a->buffers) == 0;
 }
 
 static void test_sizes(void) {
     static const uint64_t sizes[] = {1, 255, 256, 257, 511, 512, 513};
-    client c = client_open(1 * MiB);
+    client                c       = client_open(1 * MiB);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         snug_handle h;
         void       *address;
         bool        held = snug_alloc(c.pool, sizes[i], NULL, &h) == SNUG_OK && client_info(c.pool, h).size == sizes[i];
-        snug_stats  s = client_stats(c.pool);
+        snug_stats  s    = client_stats(c.pool);
         held &= s.live_bytes == sizes[i] && s.padding_bytes == GRANULES(granules_of(sizes[i])) - sizes[i];
-        held &= client_fill(c.stream, c.native, h, sizes[i], i) == SNUG_OK && client_check(c.stream, c.native, h, sizes[i], i) == SNUG_OK;
-        held &= snug_resolve(c.stream, &h, 1, NULL, &address) == SNUG_OK && address && (uintptr_t)address % SNUG_GRANULE == 0;
+        held &= client_fill(c.stream, c.native, h, sizes[i], i) == SNUG_OK &&
+                client_check(c.stream, c.native, h, sizes[i], i) == SNUG_OK;
+        held &= snug_resolve(c.stream, &h, 1, NULL, &address) == SNUG_OK && address &&
+                (uintptr_t)address % SNUG_GRANULE == 0;
         held &= snug_release(c.stream, &h, 1, NULL) == SNUG_OK && snug_free(c.pool, h) == SNUG_OK;
         ok(held && client_stats(c.pool).live_bytes == 0, "size %" PRIu64, sizes[i]);
     }
@@ -60,10 +63,10 @@ static void test_size_zero(void) {
 }
 
 static void test_sizes_near_the_top(void) {
-    static const uint64_t sizes[] = {UINT64_MAX - 3, UINT64_MAX, UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, SNUG_SIZE_MAX + 1,
-                                     UINT64_MAX - SNUG_GRANULE + 1};
-    client      c = client_open(1 * MiB);
-    snug_handle live, h = 77;
+    static const uint64_t sizes[] = {UINT64_MAX - 3,          UINT64_MAX,        UINT64_C(1) << 63,
+                                     (UINT64_C(1) << 63) + 1, SNUG_SIZE_MAX + 1, UINT64_MAX - SNUG_GRANULE + 1};
+    client                c       = client_open(1 * MiB);
+    snug_handle           live, h = 77;
     succeeds(snug_alloc(c.pool, 1000, NULL, &live));
     snug_stats   before  = client_stats(c.pool);
     snug_refusal earlier = client_refusal();
@@ -81,7 +84,8 @@ static void test_sizes_near_the_top(void) {
     snug_alloc_options options = snug_alloc_options_default();
     options.grows_to           = UINT64_MAX;
     succeeds(snug_alloc(c.pool, 1, &options, &h));
-    is_status(snug_alloc(c.pool, SNUG_SIZE_MAX, NULL, &h), SNUG_LIMIT, "the largest size that can be expressed is refused by the pool");
+    is_status(snug_alloc(c.pool, SNUG_SIZE_MAX, NULL, &h), SNUG_LIMIT,
+              "the largest size that can be expressed is refused by the pool");
     is_status(snug_resize(c.pool, live, SNUG_SIZE_MAX), SNUG_LIMIT, "and so in a resize");
     is_u64(client_info(c.pool, live).size, 1000, "which changes nothing");
     is_status(snug_fill(c.stream, live, UINT64_MAX, 0, 2), SNUG_RANGE, "a range that wraps");
@@ -93,7 +97,8 @@ static void test_bad_arguments(void) {
     snug_handle h = 77, live;
     succeeds(snug_alloc(c.pool, 1000, NULL, &live));
     snug_stats            before = client_stats(c.pool);
-    static const uint64_t bad[]  = {3, 255, 257, SNUG_ALIGNMENT_MAX + 1, 2 * SNUG_ALIGNMENT_MAX, UINT64_C(1) << 63, UINT64_MAX};
+    static const uint64_t bad[]  = {
+         3, 255, 257, SNUG_ALIGNMENT_MAX + 1, 2 * SNUG_ALIGNMENT_MAX, UINT64_C(1) << 63, UINT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         is_status(client_alloc(c.pool, 1, bad[i], 0, &h), SNUG_ALIGNMENT, "alignment %" PRIu64, bad[i]);
         is_status(client_alloc(c.pool, 0, bad[i], 0, &h), SNUG_ALIGNMENT, "alignment %" PRIu64 " of nothing", bad[i]);
@@ -119,7 +124,8 @@ static bool alignment_held(client *c, uint64_t a) {
     const uint64_t sizes[4] = {a > 1 ? a - 1 : 1, a, a + 1, 2 * a};
     snug_handle    h[8], small[8], rest;
     for (unsigned i = 0; i < 8; i++)
-        if (client_alloc(c->pool, 300 + 256 * i, 0, 0, &small[i]) != SNUG_OK || client_alloc(c->pool, sizes[i % 4], a, 0, &h[i]) != SNUG_OK ||
+        if (client_alloc(c->pool, 300 + 256 * i, 0, 0, &small[i]) != SNUG_OK ||
+            client_alloc(c->pool, sizes[i % 4], a, 0, &h[i]) != SNUG_OK ||
             client_fill(c->stream, c->native, h[i], sizes[i % 4], i) != SNUG_OK)
             return false;
     for (unsigned round = 0; round < 6; round++) {
@@ -172,18 +178,22 @@ static void test_handles(void) {
     succeeds(snug_alloc(c.pool, 1000, NULL, &h));
     succeeds(snug_alloc(other.pool, 1000, NULL, &theirs));
     never = h + (1 << 20); /* of this pool, but no such index */
-    const struct { snug_handle handle; snug_status status; const char *name; } cases[] = {
+    const struct {
+        snug_handle handle;
+        snug_status status;
+        const char *name;
+    } cases[] = {
         {SNUG_HANDLE_NONE, SNUG_UNKNOWN, "none"},
         {theirs, SNUG_FOREIGN, "foreign"},
         {never, SNUG_UNKNOWN, "never issued"},
         {h + (UINT64_C(5) << 24), SNUG_UNKNOWN, "of a generation to come"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        snug_handle      bad = cases[i].handle;
+        snug_handle      bad     = cases[i].handle;
         void            *address = &c;
-        snug_handle_info info = {.struct_size = sizeof info};
-        char             byte = 0;
-        snug_status      want = cases[i].status;
+        snug_handle_info info    = {.struct_size = sizeof info};
+        char             byte    = 0;
+        snug_status      want    = cases[i].status;
         is_status(snug_free(c.pool, bad), want, "free: %s", cases[i].name);
         is_status(snug_resize(c.pool, bad, 5), want, "resize: %s", cases[i].name);
         is_status(snug_handle_info_get(c.pool, bad, &info), want, "info: %s", cases[i].name);
@@ -217,7 +227,7 @@ static void test_handles_max(void) {
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 1 * MiB;
     options.handles_max       = 3;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle h[3], more = 77;
     for (int i = 0; i < 3; i++)
         succeeds(snug_alloc(c.pool, 100, NULL, &h[i]));
@@ -234,7 +244,7 @@ static void test_generations_end(void) {
     options.capacity          = 1 * MiB;
     options.handles_max       = 2;
     options.generation_first  = UINT32_MAX - 2;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle issued[16];
     unsigned    n = 0;
     while (n < 16 && snug_alloc(c.pool, 100, NULL, &issued[n]) == SNUG_OK && snug_free(c.pool, issued[n]) == SNUG_OK)
@@ -361,13 +371,17 @@ static void test_transfers(void) {
     is_status(snug_copy(c.stream, a, 0, a, 499, 500), SNUG_INVALID, "overlapping by a byte");
     is_status(snug_copy(c.stream, a, 0, a, 0, 1), SNUG_INVALID, "onto itself");
     succeeds(snug_copy(c.stream, a, 0, a, 0, 0));
-    const struct { uint64_t offset, bytes; bool held; } ranges[] = {
-        {0, 1000, true}, {0, 1001, false}, {1000, 0, true}, {1001, 0, false}, {999, 1, true}, {999, 2, false},
-        {UINT64_MAX, 1, false}, {1, UINT64_MAX, false}, {500, UINT64_MAX - 499, false}};
+    const struct {
+        uint64_t offset, bytes;
+        bool     held;
+    } ranges[] = {{0, 1000, true},        {0, 1001, false},       {1000, 0, true},
+                  {1001, 0, false},       {999, 1, true},         {999, 2, false},
+                  {UINT64_MAX, 1, false}, {1, UINT64_MAX, false}, {500, UINT64_MAX - 499, false}};
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         snug_status status = ranges[i].held ? SNUG_OK : SNUG_RANGE;
         uint64_t    offset = ranges[i].offset, bytes = ranges[i].bytes;
-        is_status(snug_write(c.stream, a, offset, put, bytes), status, "write at %" PRIu64 ", %" PRIu64 " bytes", offset, bytes);
+        is_status(snug_write(c.stream, a, offset, put, bytes), status, "write at %" PRIu64 ", %" PRIu64 " bytes",
+                  offset, bytes);
         is_status(snug_read(c.stream, a, offset, got, bytes), status, "read");
         is_status(snug_fill(c.stream, a, offset, 0, bytes), status, "fill");
         is_status(snug_copy(c.stream, a, offset, b, 0, bytes), status, "copy to");
@@ -380,12 +394,12 @@ static void test_transfers(void) {
 }
 
 static void test_tags(void) {
-    static const char  *names[] = {"weights", "cache", NULL, "a name that is much longer than thirty-one characters"};
-    client              c = client_open(1 * MiB);
-    snug_handle         h[4];
-    snug_alloc_options  options = snug_alloc_options_default();
-    snug_tag_stats      tags[8];
-    size_t              count = 0;
+    static const char *names[] = {"weights", "cache", NULL, "a name that is much longer than thirty-one characters"};
+    client             c       = client_open(1 * MiB);
+    snug_handle        h[4];
+    snug_alloc_options options = snug_alloc_options_default();
+    snug_tag_stats     tags[8];
+    size_t             count = 0;
     for (int i = 0; i < 4; i++) {
         options.tag = names[i];
         succeeds(snug_alloc(c.pool, 1000 * (unsigned)(i + 1), &options, &h[i]));
@@ -413,7 +427,7 @@ static void test_immovable(void) {
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 256 * KiB;
     options.jumble            = 1;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle small[8], h, low;
     void       *address, *again;
     for (int i = 0; i < 8; i++)
@@ -431,8 +445,9 @@ static void test_immovable(void) {
     uint64_t moves = snug_moves(c.pool);
     bool     stays = true;
     for (int i = 0; i < 50; i++) {
-        stays &= snug_compact(c.pool, NULL, NULL) == SNUG_OK && snug_resolve(c.stream, &h, 1, NULL, &again) == SNUG_OK &&
-                 again == address && snug_release(c.stream, &h, 1, NULL) == SNUG_OK;
+        stays &= snug_compact(c.pool, NULL, NULL) == SNUG_OK &&
+                 snug_resolve(c.stream, &h, 1, NULL, &again) == SNUG_OK && again == address &&
+                 snug_release(c.stream, &h, 1, NULL) == SNUG_OK;
     }
     ok(stays, "its address holds through 50 jumble steps");
     ok(snug_moves(c.pool) != moves, "in which others moved");
@@ -446,7 +461,7 @@ static void test_moves_counter(void) {
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 64 * KiB;
     options.jumble            = 1;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle h[10];
     void       *was[10], *now[10];
     uint64_t    quiet = snug_moves(c.pool);

@@ -16,12 +16,15 @@ static void test_all_or_nothing(void) {
     succeeds(snug_alloc(c.pool, 1000, NULL, &stale));
     succeeds(snug_free(c.pool, stale));
     succeeds(snug_alloc(other.pool, 1000, NULL, &foreign));
-    const struct { snug_handle handle; snug_status status; } bad[] = {
+    const struct {
+        snug_handle handle;
+        snug_status status;
+    } bad[] = {
         {stale, SNUG_STALE}, {foreign, SNUG_FOREIGN}, {SNUG_HANDLE_NONE, SNUG_UNKNOWN}, {h[0] + 1000, SNUG_UNKNOWN}};
     for (unsigned at = 0; at < 5; at++)
         for (unsigned b = 0; b < 4; b++) {
             memcpy(list, h, sizeof list);
-            list[at] = bad[b].handle;
+            list[at]  = bad[b].handle;
             bool held = snug_resolve(c.stream, list, 5, NULL, addresses) == bad[b].status &&
                         snug_pin(c.pool, list, 5, addresses) == bad[b].status;
             for (int i = 0; i < 5; i++)
@@ -93,7 +96,8 @@ static void test_free_while_resolved(void) {
     succeeds(snug_resolve(c.stream, &h, 1, NULL, &address[1]));
     succeeds(snug_free(c.pool, h));
     snug_stats s = client_stats(c.pool);
-    ok(s.live_bytes == 0 && s.handles_live == 0 && s.pending_bytes == GRANULES(8) && s.free_bytes == GRANULES(2), "dead at once, its bytes pending");
+    ok(s.live_bytes == 0 && s.handles_live == 0 && s.pending_bytes == GRANULES(8) && s.free_bytes == GRANULES(2),
+       "dead at once, its bytes pending");
     is_status(snug_free(c.pool, h), SNUG_STALE, "the handle is dead");
     is_status(snug_resolve(c.stream, &h, 1, NULL, &address[1]), SNUG_STALE, "no new resolve");
     is_status(snug_alloc(c.pool, GRANULES(3), NULL, &next), SNUG_PENDING, "its bytes aren't to be had");
@@ -134,7 +138,7 @@ static void test_long_pins(void) {
     snug_pool_options options = snug_pool_options_default();
     options.capacity          = 256 * KiB;
     options.jumble            = 1;
-    client      c = client_open_with(options);
+    client      c             = client_open_with(options);
     snug_handle h[8];
     void       *first, *again;
     bool        stays = true;
@@ -155,7 +159,8 @@ static void test_long_pins(void) {
         stays &= snug_compact(c.pool, NULL, NULL) == SNUG_OK;
         if (i == 10)
             stays &= snug_unpin(c.pool, &h[3], 1, NULL, 0) == SNUG_OK;
-        stays &= snug_resolve(c.stream, &h[3], 1, NULL, &again) == SNUG_OK && again == first && snug_release(c.stream, &h[3], 1, NULL) == SNUG_OK;
+        stays &= snug_resolve(c.stream, &h[3], 1, NULL, &again) == SNUG_OK && again == first &&
+                 snug_release(c.stream, &h[3], 1, NULL) == SNUG_OK;
     }
     ok(stays, "it stays where it is until the last unpin");
     succeeds(snug_unpin(c.pool, &h[3], 1, NULL, 0));
@@ -255,7 +260,8 @@ static void test_records(void) {
     uint64_t before = client_stats(c.pool).device_records;
     bool     held   = true;
     for (int i = 0; i < 20; i++)
-        held &= snug_resolve(c.stream, h, 50, NULL, addresses) == SNUG_OK && snug_release(c.stream, h, 50, NULL) == SNUG_OK;
+        held &=
+            snug_resolve(c.stream, h, 50, NULL, addresses) == SNUG_OK && snug_release(c.stream, h, 50, NULL) == SNUG_OK;
     ok(held, "twenty pairs over 50 handles");
     is_u64(client_stats(c.pool).device_records - before, 20, "one event record a release, however many handles");
     before = client_stats(c.pool).device_records;
