@@ -1,6 +1,8 @@
 /* plan.c: see plan.h. */
 #include "plan.h"
 
+enum { LARGEST_LOOKS = 64 }; /* of a window's ranges, whether they fit elsewhere, where a step won't move all */
+
 static snug__range *at(snug__planner planner, uint32_t node) {
     return snug__range_at(planner.map, node);
 }
@@ -130,11 +132,7 @@ static void items_sort(snug__item *items, uint32_t count) {
 }
 
 static void item_add(snug__planner planner, snug__plan *plan, uint32_t node) {
-    uint64_t word              = atomic_load(&entry_of(planner, node)->word);
-    plan->items[plan->count++] = (snug__item){.source     = node,
-                                              .target     = SNUG__NONE,
-                                              .size       = at(planner, node)->size,
-                                              .generation = snug__word_generation(word)};
+    plan->items[plan->count++] = (snug__item){.source = node, .target = SNUG__NONE, .size = at(planner, node)->size};
 }
 
 static uint32_t alignment_of(snug__planner planner, uint32_t node) {
@@ -203,8 +201,34 @@ static void items_cut(snug__planner planner, const snug__goal *goal, snug__plan 
 }
 
 static void items_mark(snug__planner planner, snug__plan *plan) {
-    for (uint32_t i = 0; i < plan->count; i++)
-        at(planner, plan->items[i].source)->copying = 1;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        snug__item *item                   = &plan->items[i];
+        at(planner, item->source)->copying = 1;
+        item->generation                   = snug__word_generation(atomic_load(&entry_of(planner, item->source)->word));
+    }
+}
+
+/* Of a large window a small step looks only at what it would move itself, and at the largest ranges: where these fit
+ * elsewhere the smaller ones will. */
+static void items_choose(const snug__goal *goal, snug__plan *plan) {
+    if (goal->moves_max == UINT32_MAX && goal->step_max == UINT64_MAX)
+        return;
+    uint64_t left  = goal->step_max;
+    uint32_t taken = 0, kept = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        uint32_t size = plan->items[i].size;
+        bool     take = taken < goal->moves_max && size <= left;
+        if (take) {
+            left -= size;
+            taken++;
+        } else {
+            plan->least = !plan->least || size < plan->least ? size : plan->least;
+            plan->cut   = true;
+        }
+        if (take || i < LARGEST_LOOKS)
+            plan->items[kept++] = plan->items[i];
+    }
+    plan->count = kept;
 }
 
 /* The window is evacuated whole or not at all; a step may still do a part of it only. */
@@ -212,6 +236,7 @@ static bool window_evacuate(snug__planner planner, const snug__goal *goal, const
                             snug__plan *plan) {
     window_reserve(planner, window->first, window->last);
     items_collect(planner, plan, window->first, window->last);
+    items_choose(goal, plan);
     uint32_t placed = 0, end = at(planner, window->last)->offset + at(planner, window->last)->size;
     while (placed < plan->count && item_place(planner, goal, end, &plan->items[placed]))
         placed++;
