@@ -104,8 +104,9 @@ static uint64_t growth_needed(snug_pool *pool, snug__fit fit) {
     return want > have ? want - have : 1;
 }
 
-/* Under mover and lock, dropped between: the arena is again as large as it was, as far as what it grew by is still free. */
-static void shrink_back(snug_pool *pool, uint32_t committed) {
+void snug__pool_shrink_back(snug_pool *pool, uint32_t committed) {
+    if (pool->map.committed <= committed)
+        return;
     snug__range last = *snug__range_at(&pool->map, pool->map.last);
     if (last.kind != SNUG__RANGE_FREE || !snug__order_settled(&pool->order, last.fence))
         return;
@@ -138,8 +139,8 @@ static snug_status ladder(snug_pool *pool, snug__fit fit, uint32_t *node, uint32
         }
         verdict = snug__compactor_room(pool, fit, node, offset);
     }
-    if (verdict != SNUG_OK && pool->map.committed > before)
-        shrink_back(pool, before);
+    if (verdict != SNUG_OK)
+        snug__pool_shrink_back(pool, before);
     return verdict;
 }
 
@@ -288,7 +289,7 @@ snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options 
         pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         status = settle_in(pool, &request, entry, node, offset);
-    else
+    else if (status >= SNUG_LIMIT && status <= SNUG_DEVICE)
         status = snug__refusal_make(pool, status, size, request.alignment);
     if (status == SNUG_OK) {
         entry_describe(pool, entry, &request, o.tag);

@@ -80,7 +80,7 @@ static void slide_all(snug__run *run, snug__fit fit) {
 static snug_status verdict_of(snug_pool *pool, snug__fit fit) {
     uint64_t free = pool->map.granules[SNUG__RANGE_FREE], pending = pool->map.granules[SNUG__RANGE_PENDING];
     if (free < fit.size)
-        return free + pending >= fit.size ? SNUG_PENDING : SNUG_CAPACITY;
+        return free + pending + pool->map.limit - pool->map.committed >= fit.size ? SNUG_PENDING : SNUG_CAPACITY;
     uint32_t offset;
     if (fit.settled && snug__map_find(&pool->map, (snug__fit){fit.size, fit.alignment, false}, &offset) != SNUG__NONE)
         return SNUG_PENDING;
@@ -119,10 +119,10 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
             if (run.error != SNUG_OK)
                 return run.error;
             if (!run.busy && !run.cancelled && !run.moves)
-                return verdict;
+                return snug__map_ready(&pool->map) ? verdict : SNUG_NO_MEMORY;
             verdict = run.busy || run.cancelled ? SNUG_PINNED : verdict;
         } else if (verdict != SNUG_PENDING || !may) {
-            return verdict;
+            return !may || snug__map_ready(&pool->map) ? verdict : SNUG_NO_MEMORY;
         }
         /* somebody's short pins are in the way */
         uint64_t now = snug__pool_now(pool);

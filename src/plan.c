@@ -234,6 +234,7 @@ static void items_choose(const snug__goal *goal, snug__plan *plan) {
 /* The window is evacuated whole or not at all; a step may still do a part of it only. */
 static bool window_evacuate(snug__planner planner, const snug__goal *goal, const snug__window *window,
                             snug__plan *plan) {
+    uint64_t least = plan->least;
     window_reserve(planner, window->first, window->last);
     items_collect(planner, plan, window->first, window->last);
     items_choose(goal, plan);
@@ -245,6 +246,8 @@ static bool window_evacuate(snug__planner planner, const snug__goal *goal, const
             item_unplace(planner, &plan->items[--placed]);
         snug__gaps_free(planner.map);
         plan->count = 0;
+        plan->cut   = false;
+        plan->least = least;
         return false;
     }
     plan->kind     = SNUG__PLAN_EVACUATE;
@@ -408,7 +411,7 @@ void snug__plan_low(snug__planner planner, const snug__goal *goal, uint32_t limi
             continue;
         tries++;
         if (window.live + (uint64_t)window.count * goal->overhead <= goal->granules_max &&
-            window_evacuate(planner, goal, &window, plan))
+            window_movable(planner, goal, &window) && window_evacuate(planner, goal, &window, plan))
             return;
     }
 }
@@ -421,7 +424,7 @@ void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *
         if (!snug__plan_movable(planner, goal, node) || at(planner, node)->size > left)
             continue;
         uint32_t  offset, top = at(planner, node)->offset;
-        snug__fit fit  = {at(planner, node)->size, alignment_of(planner, node), false};
+        snug__fit fit  = {at(planner, node)->size, alignment_of(planner, node), goal->settled_only};
         uint32_t  hole = snug__map_find_low(planner.map, fit, top, &offset);
         if (hole == SNUG__NONE || offset >= top)
             break;

@@ -45,7 +45,8 @@ snug_status snug__pool_notice(snug_pool *pool, snug_status status) {
 
 /* ------------------------------------------------------------------------------------------------ create, destroy */
 
-/* An unused shell, the one longest so, that a stale pointer to it may go on being told GONE. */
+/* An unused shell, the one longest so, that a stale pointer to it may go on being told GONE. NULL: there is none, or, with tag
+ * 0, no memory for one. */
 static snug_pool *shell_take(uint32_t *tag) {
     for (uint32_t i = 0; i < POOLS_MAX; i++) {
         *tag = (shell_next - 1 + i) % POOLS_MAX + 1;
@@ -57,8 +58,10 @@ static snug_pool *shell_take(uint32_t *tag) {
             shell_next = *tag % POOLS_MAX + 1;
             return shells[*tag];
         }
-        if (!shells[*tag])
+        if (!shells[*tag]) {
+            *tag = 0;
             return NULL;
+        }
         memset(shells[*tag], 0, sizeof(snug_pool));
         pthread_mutex_init(&shells[*tag]->lock, NULL);
         pthread_mutex_init(&shells[*tag]->mover, NULL);
@@ -169,9 +172,9 @@ static snug_status pool_fill(snug_pool *pool, uint64_t granules) {
 snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_options *options, snug_pool **pool) {
     pthread_once(&forks_once, forks_watch);
     pthread_mutex_lock(&shells_mutex);
-    uint32_t    tag;
+    uint32_t    tag    = 1;
     snug_pool  *made   = shell_take(&tag);
-    snug_status status = made ? SNUG_OK : SNUG_LIMIT;
+    snug_status status = made ? SNUG_OK : tag ? SNUG_LIMIT : SNUG_NO_MEMORY;
     if (made) {
         shell_apply(made, options);
         made->tag = tag;

@@ -143,6 +143,9 @@ void snug__pool_resized(snug_pool *pool, snug__entry *entry, uint64_t size);
 /* Under mover, not lock: commits up to so many more granules of the arena. CAPACITY: all is committed. */
 snug_status snug__pool_grow(snug_pool *pool, uint64_t granules);
 
+/* Under mover and lock, dropped between: the arena is again as large as it was, as far as what it grew by is still free. */
+void snug__pool_shrink_back(snug_pool *pool, uint32_t committed);
+
 /* Under lock: gives back the range of an entry whose generation has ended, and the entry. */
 void snug__pool_bury(snug_pool *pool, snug__entry *entry);
 /* Under lock: buries what last unpins have ended. */

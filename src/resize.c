@@ -194,6 +194,8 @@ static snug_status grow_arena(resizing *r, snug_status verdict) {
     pthread_mutex_unlock(&pool->lock);
     snug_status status = snug__pool_grow(pool, r->extra);
     pthread_mutex_lock(&pool->lock);
+    if (status == SNUG_OK)
+        r->round = 0;
     return status == SNUG_OK ? SNUG_TIMEOUT : status;
 }
 
@@ -207,7 +209,7 @@ static snug_status verdict_of_growth(const resizing *r, snug_status verdict) {
     if (verdict == SNUG_DEVICE)
         return verdict;
     if (free < r->extra)
-        return free + pending >= r->extra ? SNUG_PENDING : SNUG_CAPACITY;
+        return free + pending + r->pool->map.limit - r->pool->map.committed >= r->extra ? SNUG_PENDING : SNUG_CAPACITY;
     if (verdict != SNUG_CAPACITY && verdict != SNUG_PENDING)
         return verdict;
     if (!r->pool->compaction_on)
@@ -246,8 +248,9 @@ snug_status snug__resize(snug_pool *pool, snug__entry *entry, uint32_t generatio
     uint64_t deadline = snug__pool_now(pool) + pool->pin_wait_ns;
     pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
-    bool        grows  = new_size > atomic_load(&entry->size);
-    snug_status status = snug__word_status(atomic_load(&entry->word), generation);
+    uint32_t    committed = pool->map.committed;
+    bool        grows     = new_size > atomic_load(&entry->size);
+    snug_status status    = snug__word_status(atomic_load(&entry->word), generation);
     if (status == SNUG_OK)
         status = new_size > pool->capacity ? SNUG_LIMIT : SNUG_TIMEOUT;
     for (unsigned round = 0; status == SNUG_TIMEOUT || status == SNUG_BUSY || status == SNUG_PINNED;) {
@@ -262,6 +265,8 @@ snug_status snug__resize(snug_pool *pool, snug__entry *entry, uint32_t generatio
         sched_yield();
         pthread_mutex_lock(&pool->lock);
     }
+    if (status != SNUG_OK)
+        snug__pool_shrink_back(pool, committed);
     bool valid = status == SNUG_OK || is_verdict(status);
     pool->requests += grows && valid;
     pool->granted += grows && status == SNUG_OK;

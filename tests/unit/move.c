@@ -227,8 +227,9 @@ static void a_write_in_between_cancels(void) {
     is_u64(stats_of(pool).in_flight_bytes, 0, "nothing is in flight");
     is_u64(stats_of(pool).cancelled_moves, 1, "counted");
     snug_compact_result again = {.struct_size = sizeof again};
+    snug_stream_sync(c.stream);
     snug_compact(pool, NULL, &again);
-    is_u64(again.moves, 1, "the next step moves it");
+    ok(again.moves >= 1 && offset_of(pool, victim) != 20, "the next step moves it");
     ok(holds(victim, 10), "contents again");
     close_pool();
 }
