@@ -413,7 +413,8 @@ static bool tidy_wanted(snug_pool *pool) {
     if (!free || snug__bytes(free) < c->options.floor_bytes)
         return false;
     bool settled = c->fruitless_epoch && atomic_load(&pool->order.floor) >= c->fruitless_epoch;
-    if (c->back_off && !settled && changes - c->fruitless_changes < 16 + ranges / 16)
+    bool rested  = c->fruitless_until_ns && snug__pool_now(pool) >= c->fruitless_until_ns;
+    if (c->back_off && !settled && !rested && changes - c->fruitless_changes < 16 + ranges / 16)
         return false;
     double fragmentation = 1 - (double)largest / (double)free;
     return fragmentation > (c->in_pass ? c->options.stop_fragmentation : c->options.start_fragmentation);
@@ -434,10 +435,12 @@ static void pass_step(snug_pool *pool) {
         c->in_pass  = true;
         c->back_off = 0;
     } else {
-        c->in_pass           = false;
-        c->fruitless_changes = pool->map.changes;
-        uint64_t epoch       = atomic_load(&pool->order.epoch) - 1;
-        c->fruitless_epoch   = atomic_load(&pool->order.floor) < epoch ? epoch : 0;
+        c->in_pass            = false;
+        c->fruitless_changes  = pool->map.changes;
+        uint64_t epoch        = atomic_load(&pool->order.epoch) - 1;
+        c->fruitless_epoch    = atomic_load(&pool->order.floor) < epoch ? epoch : 0;
+        uint64_t rest         = pool->moved_at_ns + c->options.cooldown_ns;
+        c->fruitless_until_ns = pool->moved_at_ns && rest > snug__pool_now(pool) ? rest : 0;
         c->back_off += c->back_off < 6;
         pool->back_offs++;
     }

@@ -164,7 +164,7 @@ static snug_status motion_publish(snug__run *run, motion *motion, snug__stamp st
 
 static void count_published(snug__run *run, const motion *motion) {
     snug_pool *pool            = run->pool;
-    motion->entry->moved_at_ns = snug__pool_now(pool);
+    motion->entry->moved_at_ns = pool->moved_at_ns = snug__pool_now(pool);
     run->moves++;
     run->moved_granules += motion->size;
     pool->moves_published++;

@@ -57,9 +57,10 @@ typedef struct snug__compactor {
     pthread_cond_t         wake;
     bool                   running, stop;
     bool                   in_pass;
-    uint64_t               fruitless_changes; /* the map's changes when a step last found nothing to do */
-    uint64_t               fruitless_epoch;   /* what hadn't settled then; 0: all had */
-    uint32_t               back_off;          /* doublings of the interval since */
+    uint64_t               fruitless_changes;  /* the map's changes when a step last found nothing to do */
+    uint64_t               fruitless_epoch;    /* what hadn't settled then; 0: all had */
+    uint64_t               fruitless_until_ns; /* when the buffers that rested then have rested enough; 0: none did */
+    uint32_t               back_off;           /* doublings of the interval since */
 } snug__compactor;
 
 struct snug_pool {
@@ -102,6 +103,7 @@ struct snug_pool {
     uint64_t         largest_request;
     uint64_t         requests, granted, refused[SNUG_STATUS_COUNT];
     uint64_t         moved_bytes, moves_published, moves_cancelled, slides;
+    uint64_t         moved_at_ns; /* the last move */
     uint64_t         steps, demand_plans, background_passes, back_offs;
     _Atomic uint64_t mover_copies, client_copies;
 
