@@ -488,8 +488,8 @@ bool snug__move_slide(snug__run *run, snug__slide *slide) {
                 return false;
             continue;
         }
-        if (slide->settled_only &&
-            !(settled_but_own(run, gap->fence) && settled_but_own(run, entry_stamps(pool, entry))))
+        if (slide->settled_only && !(settled_but_own(run, gap->fence) && settled_but_own(run, pool->bounce_fence) &&
+                                     settled_but_own(run, entry_stamps(pool, entry))))
             return false;
         snug__stamp gap_fence = gap->fence;
         range->copying        = 1;

@@ -2,15 +2,10 @@
 #include "compactor.h"
 #include "refusal.h"
 
-/* Under mover: copies within the bounce buffer, the host waiting for them. */
-static uint64_t measure_rate(snug_pool *pool) {
-    uint64_t bytes = pool->bounce_bytes / 2 / SNUG_GRANULE * SNUG_GRANULE, copied = 0;
-    void    *native = pool->order.mover[SNUG__DEMAND]->native;
-    if (snug__order_wait(&pool->order, pool->order.mover[SNUG__DEMAND], pool->bounce_fence) != SNUG_OK ||
-        pool->row->stream_sync(pool->device, native) != SNUG_OK)
-        return 0;
-    uint64_t began = snug__pool_now(pool), spent = 0;
-    while (copied < 64 * bytes && spent < 2000000) {
+/* Copies within the bounce buffer until that has taken a while; bytes copied, 0: the device failed. */
+static uint64_t copy_for_a_while(snug_pool *pool, void *native, uint64_t bytes, uint64_t *spent_ns) {
+    uint64_t began = snug__pool_now(pool), copied = 0;
+    for (*spent_ns = 0; copied < 64 * bytes && *spent_ns < 2000000; *spent_ns = snug__pool_now(pool) - began) {
         for (int i = 0; i < 4; i++)
             if (pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes) !=
                 SNUG_OK)
@@ -18,9 +13,22 @@ static uint64_t measure_rate(snug_pool *pool) {
         copied += 4 * bytes;
         if (pool->row->stream_sync(pool->device, native) != SNUG_OK)
             return 0;
-        spent = snug__pool_now(pool) - began;
     }
-    return spent ? (uint64_t)((double)copied * 1e9 / (double)spent) : 0;
+    return copied;
+}
+
+/* Under mover: bytes per second, the host waiting for the copies; 0: the device failed. */
+static uint64_t measure_rate(snug_pool *pool) {
+    snug_stream *stream = pool->order.mover[SNUG__DEMAND];
+    uint64_t     bytes = pool->bounce_bytes / 2 / SNUG_GRANULE * SNUG_GRANULE, spent = 0, epoch;
+    if (snug__order_wait(&pool->order, stream, pool->bounce_fence) != SNUG_OK ||
+        pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
+        return 0;
+    uint64_t copied = copy_for_a_while(pool, stream->native, bytes, &spent);
+    /* a sync that failed has left copies behind: whoever uses the bounce buffer next waits for them */
+    if (snug__order_record(&pool->order, stream, &epoch) == SNUG_OK)
+        pool->bounce_fence = snug__order_unite(&pool->order, pool->bounce_fence, snug__stamp_of(stream, epoch));
+    return copied && spent ? (uint64_t)((double)copied * 1e9 / (double)spent) : 0;
 }
 
 /* Under mover and lock. */

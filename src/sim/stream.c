@@ -346,7 +346,9 @@ static void count_hold(snug_sim_stream *stream, const snug__event *event) {
 }
 
 snug_status snug__sim_wait(snug_sim_stream *stream, const snug__event *event) {
-    if (!event->point || event->known || snug__point_slot(event->point) == stream->slot)
+    /* of the slot's earlier lives it knows nothing, though their work has run */
+    bool own = snug__point_slot(event->point) == stream->slot && snug__point_operation(event->point) > stream->born;
+    if (!event->point || event->known || own)
         return SNUG_OK;
     snug_status status = reached(event->point) ? SNUG_OK : ring_room(stream, 0);
     if (status != SNUG_OK)
