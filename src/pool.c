@@ -370,6 +370,8 @@ static snug_status tail_return(snug_pool *pool, uint32_t granules, snug__stamp f
     if (status != SNUG_OK) {
         pthread_mutex_lock(&pool->lock);
         snug__assert(snug__map_grow(&pool->map, granules) == SNUG_OK);
+        snug__range *last = snug__range_at(&pool->map, pool->map.last);
+        last->fence       = snug__order_unite(&pool->order, last->fence, fence); /* what was waited for may still run */
         pthread_mutex_unlock(&pool->lock);
     }
     return snug__pool_notice(pool, status);

@@ -21,6 +21,7 @@ typedef struct resizing {
     uint32_t     extra;    /* granules beyond the old ones */
     snug__fit    fit;      /* of a whole new place */
     unsigned     round;    /* slides around it so far */
+    bool         grown;    /* the arena has grown for it */
 } resizing;
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
@@ -192,7 +193,9 @@ static snug_status grow_arena(resizing *r, snug_status verdict) {
         pool->map.committed == pool->map.limit)
         return verdict;
     pthread_mutex_unlock(&pool->lock);
-    snug_status status = snug__pool_grow(pool, r->extra);
+    /* what it lacks, which a hole at the end may complete; then enough for a place elsewhere */
+    snug_status status = snug__pool_grow(pool, r->grown ? r->granules : r->extra);
+    r->grown           = true;
     pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         r->round = 0;

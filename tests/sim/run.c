@@ -71,7 +71,7 @@ static void run_one(outcome *o, uint64_t seed, mode mode, tally *t) {
 
 static int test(void) {
     outcome *o     = outcome_new();
-    double   until = seconds_now() + 60.0 * (double)tap_scaled(10000) / 10000;
+    double   until = seconds_now() + 30.0 * (double)tap_scaled(10000) / 10000;
     uint64_t fixed = tap_scaled(20), fresh = tap_seed((uint64_t)time(NULL) % 1000000007);
     tally    all[MODES] = {0};
     for (int mode = 0; mode < MODES; mode++)
