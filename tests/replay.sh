@@ -152,6 +152,20 @@ replay --help
 [ $status -eq 0 ] && grep -q -e --request "$root/out"
 ok "--help"
 
+if [ -n "$json" ]; then
+    replay --json --device sim --profile A100 --capacity 1.00x "$root/comb.csv"
+    clean && has refused 1 0 && has FRAGMENTED 1 0 && has granted 4 5 && has verified_buffers 4 5 && has moves 0 1 &&
+        has device sim sim && has profile "A100 80 GB" "A100 80 GB" && [ -n "$(get device_seconds 1)" ]
+    ok "sim: what host says of a comb, and a time"
+    lifetimes a,0,9,171798691840 b,0,5,171798691840 c,2,9,171798691840 d,5,9,171798691840
+    replay --json --device sim --style random --seed 5 --capacity 512G "$root/bad.csv"
+    clean && has granted 4 4 && has capacity_bytes 549755813888 549755813888 && has verified_buffers 4 4
+    ok "sim: 480 GiB live in the largest pool"
+    replay --json --device sim --request 768 "$root/map.csv"
+    clean && has FRAGMENTED 1 0 && has granted 0 1 && has verified_buffers 3 4
+    ok "sim: a heap map"
+fi
+
 if [ -c /dev/full ]; then
     "$snug" replay "$root/comb.csv" >/dev/full 2>"$root/err"
     [ $? -eq 1 ] && [ "$(wc -l <"$root/err")" -eq 1 ]
@@ -285,6 +299,11 @@ usage "--unit 0" --unit 0 "$root/comb.csv"
 usage "--compaction with a word" --compaction maybe "$root/comb.csv"
 usage "--streams 0" --streams 0 "$root/comb.csv"
 usage "--device with a word" --device abacus "$root/comb.csv"
+usage "--profile of no card" --device sim --profile abacus "$root/comb.csv"
+usage "--profile of several cards" --device sim --profile RTX "$root/comb.csv"
+usage "--profile on host" --profile A100 "$root/comb.csv"
+usage "--style with a word" --device sim --style slow "$root/comb.csv"
+usage "--style on host" --style lazy "$root/comb.csv"
 
 # ----------------------------------------------------------------------------------------------- public data
 
@@ -314,5 +333,32 @@ for case in A B C D F G H J; do
 done
 worth "a training step at its peak" 5 --scale 1/16 --capacity 1.00x "$data/alloc/hta_ddp_v100.csv"
 worth "a serving process's heap, scaled, and 1 MiB" 1 --scale 1/64 --request 1M "$data/heapmaps/opt1.3b_serving.csv"
+
+
+# full NAME ARGUMENT...: on sim, where any size goes: with compaction all is granted, in its place or after moves.
+full() {
+    worth "$@"
+    [ "$status" -ne 0 ] || [ -z "$json" ] || echo "# $(get device_seconds 2) s on the device's clock"
+}
+full "a large model's step at full size, on sim" 1 --device sim --capacity 1.00x "$data/lifetimes/somas_pangu_13B.csv"
+full "30,011 lifetimes at full size, on sim" 0 --device sim "$data/lifetimes/iopddl_google_K_strategy0.csv"
+full "a training step at full size and its peak, on sim" 5 --device sim --capacity 1.00x "$data/alloc/hta_ddp_v100.csv"
+full "a heap of 13 GB at full size, and 512 MiB, on sim" 1 --device sim --request 512M \
+    "$data/heapmaps/medium_1024_training.csv"
+
+# granted_and_refused ARGUMENT...: of both runs.
+granted_and_refused() {
+    replay --json --unit 1024 --capacity 1.00x "$@" "$data/lifetimes/minimalloc_B.1048576.csv"
+    echo "$status $(get granted 1) $(get refused 1) $(get granted 2) $(get refused 2)"
+}
+if [ -z "$json" ] || [ ! -e "$data/lifetimes/minimalloc_B.1048576.csv" ]; then
+    skip "sim grants what host grants" "this build lacks jansson, or the data isn't there"
+else
+    on_host=$(granted_and_refused --device host --scale 1/16)
+    on_sim=$(granted_and_refused --device sim --scale 1/16)
+    [ "$on_host" = "$on_sim" ] || echo "# $on_host on host, $on_sim on sim"
+    [ "$on_host" = "$on_sim" ] && [ "$(granted_and_refused --device sim)" = "$on_host" ]
+    ok "minimalloc B, sim as host, scaled and at full size: $on_sim"
+fi
 
 echo "1..$n"

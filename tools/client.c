@@ -10,8 +10,6 @@
 
 #define THREAD_ID_SHIFT 32 /* a buffer's id: thread above, number below; pattern.h keeps 40 bits */
 #define ROAMS_ONE_IN    5
-#define IN_FLIGHT_MAX   192 /* host launches ahead of the stream: its queue keeps room, no call blocks on it */
-#define PAUSE_NS        50000
 #define UNEXPECTED_MAX  1000 /* then the run is stopped: it has nothing more to say */
 
 typedef enum operation { OPERATION_ALLOC = 1, OPERATION_FREE, OPERATION_RESIZE, OPERATION_LAUNCH } operation;
@@ -160,14 +158,6 @@ bool client_list_add(client_list *list, uint32_t stream, buffer *b, snug_access 
     return true;
 }
 
-/* A client that runs ahead would fill the stream's queue, and then every call that enqueues, release included, would
- * wait for kernels: it waits here instead, outside what is measured. */
-static void throttle(client_stream *s) {
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    while ((int64_t)(s->batches - atomic_load_explicit(&s->tally.batches, memory_order_acquire)) > IN_FLIGHT_MAX)
-        nanosleep(&pause, NULL);
-}
-
 /* The client's own ordering of its streams, as for raw pointers: readers behind the writer, a writer behind all. */
 static void order(client *c, uint32_t stream, buffer *const *buffers, const snug_access *access, size_t n) {
     uint32_t here = 1u << stream, wanted = 0;
@@ -178,8 +168,8 @@ static void order(client *c, uint32_t stream, buffer *const *buffers, const snug
     }
     for (uint32_t other = 0; wanted >> other; other++) {
         if (other == stream || !(wanted >> other & 1)) continue;
-        snug_status status = snug_host_stream_wait(c->streams[stream].native, c->streams[other].native);
-        if (status) unexpected(c, "snug_host_stream_wait", "client_launch", status);
+        snug_status status = device_stream_wait(&c->streams[stream].native, &c->streams[other].native);
+        if (status) unexpected(c, "device_stream_wait", "client_launch", status);
     }
 }
 
@@ -197,7 +187,6 @@ static void written(buffer *b, uint32_t stream, snug_access access) {
 
 static void enqueue(client *c, uint32_t stream, buffer *const *buffers, const snug_access *access,
                     void *const *addresses, size_t n) {
-    client_stream *s = &c->streams[stream];
     pattern_buffer work[CLIENT_LAUNCH_MAX];
     for (size_t i = 0; i < n; i++) {
         const buffer *b = buffers[i];
@@ -211,12 +200,11 @@ static void enqueue(client *c, uint32_t stream, buffer *const *buffers, const sn
             .write_bytes = c->run->verify && access[i] == SNUG_WRITE ? b->size : 0,
         };
     }
-    snug_status status = pattern_launch(s->native, &s->tally, work, n);
+    snug_status status = device_launch(&c->streams[stream].native, work, n);
     if (status) {
-        unexpected(c, "snug_host_launch", "client_launch", status);
+        unexpected(c, "device_launch", "client_launch", status);
         return;
     }
-    s->batches += pattern_batches(n);
     for (size_t i = 0; i < n; i++) written(buffers[i], stream, access[i]);
 }
 
@@ -231,7 +219,7 @@ static void launch_present(client *c, uint32_t stream, buffer *const *buffers, c
         addresses[i] = buffers[i]->pinned;
         buffers[i]->raw |= (uint16_t)(1u << stream);
     }
-    throttle(s);
+    device_stream_throttle(&s->native);
     order(c, stream, buffers, access, n);
     uint64_t start = client_now_ns();
     if (resolved) {
@@ -295,12 +283,12 @@ bool client_open(client *c, client_run *run, uint32_t thread, uint64_t operation
     if (!c->streams) return false;
     memset(c->streams, 0, run->n_streams * sizeof *c->streams);
     for (uint32_t s = 0; s < run->n_streams; s++) {
-        snug_status status = snug_host_stream_create(&c->streams[s].native);
+        snug_status status = device_stream_open(&c->streams[s].native, run->device);
         if (status) {
-            unexpected(c, "snug_host_stream_create", "client_open", status);
+            unexpected(c, "device_stream_open", "client_open", status);
             return false;
         }
-        status = snug_stream_attach(run->pool, c->streams[s].native, &c->streams[s].stream);
+        status = snug_stream_attach(run->pool, c->streams[s].native.native, &c->streams[s].stream);
         if (status) {
             unexpected(c, "snug_stream_attach", "client_open", status);
             return false;
@@ -347,14 +335,11 @@ void client_free_all(client *c) {
 
 void client_close(client *c) {
     for (uint32_t s = 0; c->streams && s < c->run->n_streams; s++) {
-        if (c->streams[s].stream) {
-            snug_status status = snug_stream_detach(c->streams[s].stream);
-            if (status) unexpected(c, "snug_stream_detach", "client_close", status);
-        }
-        if (c->streams[s].native) {
-            snug_status status = snug_host_stream_destroy(c->streams[s].native);
-            if (status) unexpected(c, "snug_host_stream_destroy", "client_close", status);
-        }
+        client_stream *stream = &c->streams[s];
+        snug_status    status = stream->stream ? snug_stream_detach(stream->stream) : SNUG_OK;
+        if (status) unexpected(c, "snug_stream_detach", "client_close", status);
+        status = device_stream_close(&stream->native);
+        if (status) unexpected(c, "device_stream_close", "client_close", status);
     }
     free(c->streams);
     free(c->buffers);

@@ -10,18 +10,17 @@
 #ifndef SNUG_TOOLS_CLIENT_H
 #define SNUG_TOOLS_CLIENT_H
 
+#include "device.h"
 #include "histogram.h"
-#include "pattern.h"
 #include "report.h"
 #include <snug.h>
-#include <snug_host.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CLIENT_THREADS_MAX 64
 #define CLIENT_STREAMS_MAX 16
-#define CLIENT_LAUNCH_MAX  8 /* buffers of one launch */
+#define CLIENT_LAUNCH_MAX  DEVICE_LAUNCH_MAX
 
 /* What the client knows of a buffer. Nominal fields hold whether or not it was granted. */
 typedef struct buffer {
@@ -48,16 +47,15 @@ enum {
 };
 
 typedef struct client_stream {
-    _Alignas(64) pattern_tally tally; /* the stream's thread counts here */
-    _Alignas(64) snug_host_stream *native;
-    snug_stream *stream;
-    uint64_t     batches; /* host launches made */
+    device_stream native;
+    snug_stream  *stream;
 } client_stream;
 
 /* What the clients of one run share. Set before they start; atomics change. */
 typedef struct client_run {
     const char          *command; /* for error lines */
     snug_pool           *pool;
+    const device        *device;
     const struct models *models; /* swap's tensors */
     uint64_t             capacity, max_size, seed;
     uint64_t             share; /* of capacity for one client */

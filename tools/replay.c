@@ -1,5 +1,5 @@
-/* replay.c - `snug replay`: plays a recorded trace of allocations against a pool, with real bytes, and shows what
- * compaction is worth: the same events without and with it.
+/* replay.c - `snug replay`: plays a recorded trace of allocations against a pool, and shows what compaction is
+ * worth: the same events without and with it.
  *
  * An events file becomes allocs and frees in their order. Each buffer is written on a stream as soon as it is granted
  * and read through before it is freed, so a byte lost by a move is found. A heap map is a starting layout instead:
@@ -10,19 +10,17 @@
 #endif
 
 #include "arguments.h"
+#include "device.h"
 #include "histogram.h"
-#include "pattern.h"
 #include "progress.h"
 #include "report.h"
 #include "trace_csv.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <snug_host.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define COMMAND     "snug replay"
 #define STREAMS_MAX 64u
@@ -35,7 +33,8 @@ typedef struct ratio {
 typedef struct replay {
     /* as given */
     const char *file;
-    const char *capacity_text, *scale_text, *device;
+    const char *capacity_text, *scale_text;
+    device      device;
     int         compaction;
     uint64_t    unit, request_bytes, seed, n_streams;
     bool        unit_given, request_given, json, no_verify, background;
@@ -51,7 +50,7 @@ typedef struct replay {
 typedef struct run {
     const replay     *plan;
     snug_pool        *pool;
-    snug_host_stream *native[STREAMS_MAX];
+    device_stream     native[STREAMS_MAX];
     snug_stream      *streams[STREAMS_MAX];
     snug_handle      *handles; /* per buffer, or per block of a heap map; NONE: absent */
     progress          progress;
@@ -125,8 +124,8 @@ static void content_launch(run *r, size_t i, uint64_t size, snug_access access) 
         buffer.verify_bytes = size;
     }
     if (!r->plan->no_verify && size > 0) {
-        status = pattern_launch(r->native[s], &r->tally, &buffer, 1);
-        if (status != SNUG_OK) unexpected(r, "snug_host_launch", i, status);
+        status = device_launch(&r->native[s], &buffer, 1);
+        if (status != SNUG_OK) unexpected(r, "device_launch", i, status);
         r->report.launches++;
     }
     start_ns = now_ns();
@@ -268,15 +267,18 @@ static bool open_failed(const run *r, const char *call, snug_status status) {
 
 static bool run_open(run *r, bool compaction) {
     snug_pool_options options = snug_pool_options_default();
-    options.device = r->plan->device;
+    options.device = r->plan->device.name;
+    options.device_index = r->plan->device.index;
     options.capacity = r->plan->capacity;
     options.compaction_off = !compaction;
-    snug_status status = snug_pool_create(&options, &r->pool);
+    snug_status status = device_start(&r->plan->device, r->plan->seed);
+    if (status != SNUG_OK) return open_failed(r, "device_start", status);
+    status = snug_pool_create(&options, &r->pool);
     if (status != SNUG_OK) return open_failed(r, "snug_pool_create", status);
     for (size_t s = 0; s < r->plan->n_streams; s++) {
-        status = snug_host_stream_create(&r->native[s]);
-        if (status != SNUG_OK) return open_failed(r, "snug_host_stream_create", status);
-        status = snug_stream_attach(r->pool, r->native[s], &r->streams[s]);
+        status = device_stream_open(&r->native[s], &r->plan->device);
+        if (status != SNUG_OK) return open_failed(r, "device_stream_open", status);
+        status = snug_stream_attach(r->pool, r->native[s].native, &r->streams[s]);
         if (status != SNUG_OK) return open_failed(r, "snug_stream_attach", status);
     }
     r->handles = calloc(items(r->plan) + 1, sizeof *r->handles);
@@ -288,7 +290,8 @@ static void run_close(run *r) {
         if (r->handles[i] != SNUG_HANDLE_NONE) snug_free(r->pool, r->handles[i]);
     for (size_t s = 0; s < STREAMS_MAX; s++) {
         if (r->streams[s] != NULL) snug_stream_detach(r->streams[s]);
-        if (r->native[s] != NULL) snug_host_stream_destroy(r->native[s]);
+        device_stream_close(&r->native[s]);
+        pattern_tally_merge(&r->tally, &r->native[s].tally);
     }
     if (r->pool != NULL) snug_pool_destroy(r->pool);
     free(r->handles);
@@ -329,7 +332,8 @@ static bool run_execute(run *r, const replay *p, bool compaction) {
     r->plan = p;
     report_init(result);
     result->command = "replay";
-    result->device = p->device;
+    result->device = p->device.name;
+    result->profile = p->device.profile != NULL ? p->device.profile->name : NULL;
     result->file = p->file;
     result->compaction = compaction ? "on" : "off";
     result->seed = p->seed;
@@ -344,12 +348,13 @@ static bool run_execute(run *r, const replay *p, bool compaction) {
     bool ok = run_open(r, compaction) && run_body(r, compaction);
     progress_end(&r->progress);
     result->seconds = (double)(now_ns() - start_ns) / 1e9;
+    result->device_seconds = device_seconds(&p->device);
     run_close(r);
     result->peak_live_bytes = r->live.peak;
     result->resolve_release = histogram_summarise(&r->resolve_release);
     result->alloc = histogram_summarise(&r->alloc);
     result->verified_buffers = r->tally.verified;
-    result->corrupted_buffers = r->tally.corrupted;
+    result->corrupted_buffers = r->tally.corrupted + device_finish(&p->device, COMMAND);
     result->unexpected = report_unexpected_count() - unexpected_before;
     corruption_print(r);
     return ok;
@@ -397,12 +402,13 @@ static int runs_execute(const replay *p) {
     bool   both = p->compaction == COMPACTION_BOTH;
     int    n = both ? 2 : 1;
     report reports[2];
-    run   *runs = calloc((size_t)n, sizeof *runs);
+    run   *runs = aligned_alloc(_Alignof(run), (size_t)n * sizeof *runs);
     int    status = 1;
     if (runs == NULL) {
         fprintf(stderr, COMMAND ": the host is out of memory\n");
         return 1;
     }
+    memset(runs, 0, (size_t)n * sizeof *runs);
     for (int i = 0; i < n; i++) {
         if (!run_execute(&runs[i], p, both ? i == 1 : p->compaction == COMPACTION_ON)) goto out;
         reports[i] = runs[i].report;
@@ -464,22 +470,9 @@ static bool scale_parse(const char *text, ratio *scale) {
     return true;
 }
 
-static uint64_t memory_available(void) {
-    uint64_t bytes = 0;
-    char     line[128];
-    FILE    *file = fopen("/proc/meminfo", "re");
-    if (file != NULL) {
-        while (bytes == 0 && fgets(line, sizeof line, file) != NULL)
-            if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &bytes) == 1) bytes *= 1024;
-        fclose(file);
-    }
-    long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return bytes > 0 || pages < 0 || page < 0 ? bytes : (uint64_t)pages * (uint64_t)page;
-}
-
 /* Real bytes need real memory: better one line now than the kernel's killer later. */
 static bool memory_check(const replay *p) {
-    uint64_t allowed = trace_ratio(memory_available(), MEMORY_SHARE_PERCENT, 100, false);
+    uint64_t allowed = trace_ratio(device_memory_available(&p->device), MEMORY_SHARE_PERCENT, 100, false);
     uint64_t needed = p->capacity + p->capacity / 64; /* and the bounce buffer */
     uint32_t denominator = 2;
     if (needed <= allowed) return true;
@@ -547,8 +540,8 @@ static int file_load(replay *p) {
 /* What the table of options can't check. */
 static int options_finish(replay *p) {
     const char *capacity = p->capacity_text != NULL ? p->capacity_text : "1.05x";
-    if (strcmp(p->device, "host") != 0)
-        return arguments_error(COMMAND, "--device '%s': this build replays on host only", p->device);
+    int bad = device_settle(&p->device, COMMAND);
+    if (bad != 0) return bad;
     if (p->json && !report_json_available()) return arguments_error(COMMAND, "%s", REPORT_JSON_LACKING);
     if (p->scale_text != NULL && !scale_parse(p->scale_text, &p->scale))
         return arguments_error(COMMAND, "--scale '%s': must be like 1/64", p->scale_text);
@@ -568,7 +561,7 @@ static int options_finish(replay *p) {
 }
 
 int snug_replay_main(int argc, char **argv) {
-    replay p = {.device = "host", .unit = 1, .n_streams = 1, .seed = 1, .scale = {1, 1}, .compaction = COMPACTION_BOTH};
+    replay p = {.unit = 1, .n_streams = 1, .seed = 1, .scale = {1, 1}, .compaction = COMPACTION_BOTH};
     int    first = 0;
     const argument table[] = {
         {"capacity", ARGUMENT_TEXT, &p.capacity_text, "BYTES|F.FFx",
@@ -584,23 +577,17 @@ int snug_replay_main(int argc, char **argv) {
          0, 0, NULL, NULL},
         {"streams", ARGUMENT_COUNT, &p.n_streams, "N", "buffers are spread over them in turn", 1, STREAMS_MAX, NULL,
          NULL},
-        {"seed", ARGUMENT_COUNT, &p.seed, "N", "of the contents", 0, 0, NULL, NULL},
+        {"seed", ARGUMENT_COUNT, &p.seed, "N", "of the contents, and of sim", 0, 0, NULL, NULL},
         {"no-verify", ARGUMENT_FLAG, &p.no_verify, NULL, "neither write contents nor verify them", 0, 0, NULL, NULL},
-        {"device", ARGUMENT_TEXT, &p.device, "NAME", "that holds the pool", 0, 0, NULL, NULL},
+        DEVICE_ARGUMENTS(&p.device),
         {"json", ARGUMENT_FLAG, &p.json, NULL, "one line of JSON per run instead of a table", 0, 0, NULL, NULL},
     };
     const arguments all = {COMMAND, "FILE",
                            "Replays the allocations recorded in a CSV file (lifetimes, alloc events or a heap map)\n"
                            "against a pool, with and without compaction, and verifies every byte.",
                            table, sizeof table / sizeof table[0]};
-    switch (arguments_parse(&all, argc, argv, &first)) {
-    case ARGUMENTS_DONE:
-        return 0;
-    case ARGUMENTS_BAD:
-        return 2;
-    case ARGUMENTS_GO:
-        break;
-    }
+    arguments_result parsed = arguments_parse(&all, argc, argv, &first);
+    if (parsed != ARGUMENTS_GO) return parsed == ARGUMENTS_DONE ? 0 : 2;
     if (first == argc) return arguments_error(COMMAND, "which FILE? (see --help)");
     if (argc - first > 1) return arguments_error(COMMAND, "'%s': one FILE only", argv[first + 1]);
     p.file = argv[first];

@@ -184,12 +184,17 @@ static void cell_resolve(char *text, size_t size, const report *r) { latency_tex
 
 static void cell_alloc(char *text, size_t size, const report *r) { latency_text(text, size, &r->alloc); }
 
+static void cell_device_seconds(char *text, size_t size, const report *r) {
+    snprintf(text, size, "%.3f", r->device_seconds);
+}
+
 static void cell_seconds(char *text, size_t size, const report *r) { snprintf(text, size, "%.2f", r->seconds); }
 
 static void title(FILE *out, const report *r) {
     char capacity[24];
     bytes_text(capacity, sizeof capacity, r->capacity_bytes);
     fprintf(out, "%s %s on %s, %s", r->command, r->workload ? r->workload : r->file, r->device, capacity);
+    if (r->profile) fprintf(out, ", profile %s", r->profile);
     if (r->threads != REPORT_ABSENT) fprintf(out, ", %" PRIu64 " threads", r->threads);
     if (r->streams != REPORT_ABSENT) fprintf(out, ", %" PRIu64 " streams", r->streams);
     if (r->seed != REPORT_ABSENT) fprintf(out, ", seed %" PRIu64, r->seed);
@@ -230,6 +235,7 @@ void report_table_write(FILE *out, const report *runs, int n) {
     row(out, "buffers verified", runs, n, cell_verified);
     row(out, "buffers corrupted", runs, n, cell_corrupted);
     row(out, "unexpected statuses", runs, n, cell_unexpected);
+    if (runs[0].device_seconds > 0.0) row(out, "seconds on the device's clock", runs, n, cell_device_seconds);
     row(out, "seconds", runs, n, cell_seconds);
 }
 
@@ -302,6 +308,8 @@ static bool fill_object(json_t *o, const report *r) {
            put_optional(o, "threads", r->threads) && put_optional(o, "streams", r->streams) &&
            put_optional(o, "operations", r->operations) && put_optional(o, "launches", r->launches) &&
            put_optional(o, "request_bytes", r->request_bytes) &&
+           (!(r->device_seconds > 0.0) || put(o, "device_seconds", json_real(r->device_seconds))) &&
+           put_text(o, "profile", r->profile) &&
            (!(r->scale > 0.0) || put(o, "scale", json_real(r->scale))) && put_text(o, "unit", r->unit) &&
            put_text(o, "models", r->models) && put_text(o, "sequence", r->sequence);
 }

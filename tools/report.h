@@ -18,7 +18,7 @@
 
 typedef struct report {
     const char *command;  /* "stress" or "replay" */
-    const char *device;   /* "host" */
+    const char *device;   /* "host" or "sim" */
     const char *workload; /* one of these two is set; the other is NULL and has no key */
     const char *file;
     const char *compaction; /* "off" or "on" */
@@ -37,17 +37,19 @@ typedef struct report {
     histogram_summary resolve_release; /* ns for one resolve plus its release, the launch between them not counted */
     histogram_summary alloc;           /* ns per snug_alloc, granted or not */
 
-    uint64_t verified_buffers, corrupted_buffers;
+    uint64_t verified_buffers, corrupted_buffers; /* corrupted: what the checker of sim found too */
     uint64_t unexpected; /* statuses that no correct run returns; each has been printed when it came */
     double   seconds;
 
     /* Optional: REPORT_ABSENT, NULL or 0.0 by report_init, and then without a key. */
     uint64_t    threads, streams, operations, launches;
-    uint64_t    request_bytes; /* sum of all requests: an alloc's size, a growing resize's new size */
-    double      scale;         /* factor on every size of the input; 0.0 absent */
-    const char *unit;          /* of the input's sizes: "bytes", "KiB"; NULL absent */
-    const char *models;        /* where the tensor lists came from; NULL absent */
-    const char *sequence;      /* digest of the requests made: equal digests, equal requests; NULL absent */
+    uint64_t    request_bytes;  /* sum of all requests: an alloc's size, a growing resize's new size */
+    double      device_seconds; /* on the device's own clock; 0.0 absent */
+    const char *profile;        /* the card that sim stood in for; NULL absent */
+    double      scale;          /* factor on every size of the input; 0.0 absent */
+    const char *unit;           /* of the input's sizes: "bytes", "KiB"; NULL absent */
+    const char *models;         /* where the tensor lists came from; NULL absent */
+    const char *sequence;       /* digest of the requests made: equal digests, equal requests; NULL absent */
 } report;
 
 void report_init(report *r);
@@ -88,7 +90,7 @@ void report_table_write(FILE *out, const report *runs, int n);
  * live_share_at_first_refusal, largest_hole_bytes, free_bytes, moves, moved_bytes, cancelled_moves, device_calls
  * {record, wait, query, copy}, resolve_release_ns {p50, p99, p999}, alloc_ns {p50, p99, p999}, verified_buffers,
  * corrupted_buffers, unexpected_statuses, seconds; where they apply threads, streams, operations, launches,
- * request_bytes, scale, unit, models, sequence. false: out of memory or a write error. */
+ * request_bytes, device_seconds, profile, scale, unit, models, sequence. false: out of memory or a write error. */
 bool report_json_write(FILE *out, const report *r);
 
 /* false: this build lacks jansson. A command refuses --json then:

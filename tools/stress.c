@@ -33,7 +33,8 @@ typedef struct stress_options {
     double      seconds, pins;
     bool        jumble, json, no_verify;
     bool        compaction_given, capacity_given, ops_given, max_size_given;
-    const char *device, *models;
+    const char *models;
+    device      device;
 } stress_options;
 
 typedef struct stress_run stress_run;
@@ -68,6 +69,8 @@ static void unexpected(const char *call, const char *place, snug_status status) 
 
 /* What the table can't say. Returns 0 or the exit status. */
 static int settle_options(stress_options *o) {
+    int bad = device_settle(&o->device, COMMAND);
+    if (bad) return bad;
     if (o->jumble && !o->capacity_given) o->capacity = JUMBLE_CAPACITY;
     uint64_t share = o->capacity / o->threads;
     if (o->json && !report_json_available()) return arguments_error(COMMAND, "%s", REPORT_JSON_LACKING);
@@ -104,15 +107,15 @@ static arguments_result parse_options(stress_options *o, int argc, char **argv) 
          NULL, NULL},
         {"max-size", ARGUMENT_BYTES, &o->max_size, "BYTES", "largest buffer", 1024, (double)SNUG_SIZE_MAX, NULL,
          &o->max_size_given},
-        {"seed", ARGUMENT_COUNT, &o->seed, "N", "of the generators; the same seed makes the same requests", 0, 9.2e18,
-         NULL, NULL},
+        {"seed", ARGUMENT_COUNT, &o->seed, "N", "of the generators, and of sim; the same seed makes the same requests",
+         0, 9.2e18, NULL, NULL},
         {"pins", ARGUMENT_NUMBER, &o->pins, "SHARE", "of the buffers pinned long from birth, 0 to 1", 0, 1, NULL, NULL},
         {"jumble", ARGUMENT_FLAG, &o->jumble, NULL,
          "each step of the compactor moves all it can; unless said otherwise compaction is on and capacity 32M", 0, 0,
          NULL, NULL},
         {"no-verify", ARGUMENT_FLAG, &o->no_verify, NULL, "launch empty kernels: neither write nor verify", 0, 0, NULL,
          NULL},
-        {"device", ARGUMENT_TEXT, &o->device, "NAME", "of the pool", 0, 0, NULL, NULL},
+        DEVICE_ARGUMENTS(&o->device),
         {"models", ARGUMENT_TEXT, &o->models, "DIR",
          "tensor lists for swap (default " MODELS_DEFAULT " if it is there, else made up)", 0, 0, NULL, NULL},
         {"json", ARGUMENT_FLAG, &o->json, NULL, "one line of JSON per run on stdout, no table", 0, 0, NULL, NULL},
@@ -134,13 +137,17 @@ static arguments_result parse_options(stress_options *o, int argc, char **argv) 
 static int open_pool(stress_run *r) {
     const stress_options *o = r->options;
     snug_pool_options     p = snug_pool_options_default();
-    p.device = o->device;
+    p.device = o->device.name;
+    p.device_index = o->device.index;
     p.capacity = o->capacity;
     p.compaction_off = !r->on;
     p.jumble = r->on && o->jumble;
-    snug_status status = snug_pool_create(&p, &r->shared.pool);
-    if (status == SNUG_NO_DEVICE)
-        return arguments_error(COMMAND, "--device %s: %s", o->device, snug_status_string(status));
+    snug_status status = device_start(&o->device, o->seed);
+    if (status) {
+        unexpected("device_start", "open_pool", status);
+        return 1;
+    }
+    status = snug_pool_create(&p, &r->shared.pool);
     if (status) {
         unexpected("snug_pool_create", "open_pool", status);
         return 1;
@@ -287,6 +294,7 @@ static void each_client(stress_run *r, void (*act)(client *c)) {
 static void wind_up(stress_run *r, report *result) {
     each_client(r, client_sync);
     result->seconds = (double)(client_now_ns() - r->start_ns) * 1e-9;
+    result->device_seconds = device_seconds(&r->options->device);
     snug_status status = report_pool(result, r->shared.pool);
     if (status) unexpected("snug_stats_get", "wind_up", status);
     each_client(r, client_verify_all);
@@ -307,7 +315,8 @@ static void count_client(report *result, const client *c, pattern_tally *tally) 
     for (int v = 0; v < SNUG_STATUS_COUNT; v++) result->refused_by_verdict[v] += c->refusals.refused_by_verdict[v];
     result->request_bytes += c->request_bytes;
     result->launches += c->launches;
-    for (uint32_t s = 0; c->streams && s < c->run->n_streams; s++) pattern_tally_merge(tally, &c->streams[s].tally);
+    for (uint32_t s = 0; c->streams && s < c->run->n_streams; s++)
+        pattern_tally_merge(tally, &c->streams[s].native.tally);
 }
 
 /* A digest means something only if every client made all its requests. */
@@ -366,7 +375,8 @@ static void describe(const stress_run *r, report *result) {
     const stress_options *o = r->options;
     report_init(result);
     result->command = "stress";
-    result->device = o->device;
+    result->device = o->device.name;
+    result->profile = o->device.profile ? o->device.profile->name : NULL;
     result->workload = workload_names[o->workload];
     result->compaction = r->on ? "on" : "off";
     result->seed = o->seed;
@@ -382,6 +392,7 @@ static int run_once(stress_run *r, const models *lists, report *result) {
     r->workload = &workload_table[o->workload];
     r->shared = (client_run){
         .command = COMMAND,
+        .device = &o->device,
         .models = lists,
         .capacity = o->capacity,
         .max_size = o->max_size,
@@ -411,6 +422,7 @@ static int run_once(stress_run *r, const models *lists, report *result) {
         count(r, result);
     }
     close_run(r);
+    result->corrupted_buffers += device_finish(&o->device, COMMAND);
     result->unexpected = report_unexpected_count() - unexpected_before;
     return ready ? 0 : 1;
 }
@@ -437,7 +449,6 @@ int snug_stress_main(int argc, char **argv) {
            .streams = 2,
            .max_size = UINT64_C(4) << 20,
            .seed = 1,
-           .device = "host",
     };
     arguments_result parsed = parse_options(&o, argc, argv);
     if (parsed != ARGUMENTS_GO) return parsed == ARGUMENTS_DONE ? 0 : 2;
