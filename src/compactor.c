@@ -428,7 +428,8 @@ static void pass_step(snug_pool *pool) {
                                   .cooldown_ns        = c->options.cooldown_ns,
                                   .settled_only       = true};
     snug_compact_result result = {.state = SNUG_COMPACT_DONE};
-    snug_status         status = snug__compactor_step(pool, &tidy, &result);
+    uint64_t began = snug__pool_now(pool); /* planning takes a while: who rested then may have rested enough by now */
+    snug_status status = snug__compactor_step(pool, &tidy, &result);
     pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK && (result.state == SNUG_COMPACT_MORE || pool->step_waits)) {
         pool->background_passes += !c->in_pass;
@@ -440,7 +441,7 @@ static void pass_step(snug_pool *pool) {
         uint64_t epoch        = atomic_load(&pool->order.epoch) - 1;
         c->fruitless_epoch    = atomic_load(&pool->order.floor) < epoch ? epoch : 0;
         uint64_t rest         = pool->moved_at_ns + c->options.cooldown_ns;
-        c->fruitless_until_ns = pool->moved_at_ns && rest > snug__pool_now(pool) ? rest : 0;
+        c->fruitless_until_ns = pool->moved_at_ns && rest > began ? rest : 0;
         c->back_off += c->back_off < 6;
         pool->back_offs++;
     }

@@ -390,8 +390,9 @@ static void d3d12ma_91(client_random *random) {
     usleep(3000000);
     succeeds(snug_compactor_stop(c.pool));
     compactor = client_stats(c.pool).moves - compactor;
-    diag("%s: the background compactor, at its default step: %" PRIu64 " moves in 3 s at a fragmentation of %.3f", name,
-         compactor, scattered);
+    ok(compactor > 0 || scattered <= 0.30,
+       "%s: the background compactor gets on with it, at its default step: %" PRIu64 " moves at a fragmentation of %.3f", name,
+       compactor, scattered);
     uint64_t started = client_now_ns();
     do {
         held &= snug_compact(c.pool, &frame, &result) == SNUG_OK && result.moves <= 10;
