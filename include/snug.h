@@ -109,6 +109,7 @@ typedef struct snug_pool_options {
     int         log_level;          /* SNUG_LOG_*; default warnings */
     void      (*log)(void *context, int level, const char *line); /* default: a line on stderr. Must not call snug */
     void       *log_context;
+    uint64_t    destroy_wait_ns;    /* how long destroying the pool waits for streams; default without end */
 } snug_pool_options;
 
 static inline snug_pool_options snug_pool_options_default(void) {
@@ -129,9 +130,16 @@ SNUG_API snug_status snug_pool_create(const snug_pool_options *options, snug_poo
 
 /* Stops the compactor, waits for all that streams still do with the arena, gives everything back. Handles still live die
  * with it; their number is logged as a warning. After that every call on the pool or its streams returns SNUG_GONE.
+ * While something is resolved or pinned it also waits for all that attached streams have been given so far.
  * Never required at process exit: a pool left behind does no harm. Not from a launched function.
- * Errors: GONE (destroyed before), LOST (torn down as far as the device let it). Both leave no pool. */
+ * Errors: GONE (destroyed before), LOST (torn down as far as the device let it): both leave no pool. TIMEOUT (streams haven't
+ * done their work within destroy_wait_ns; snug_device_error and the log say which): the pool is as it was but for its
+ * compactor, which no longer runs; it can be used on, or destroyed again. */
 SNUG_API snug_status snug_pool_destroy(snug_pool *pool);
+
+/* What the device said when a call last failed in this thread with DEVICE, LOST or TIMEOUT; "" before the first. The text stays
+ * until the thread's next failure. */
+SNUG_API const char *snug_device_error(void);
 
 /* Attaches a client's native stream (host device: a snug_host_stream *). A native stream attached twice gives the same
  * snug_stream, and needs as many detaches. Attach before first use, detach before the native stream is destroyed: a native

@@ -96,8 +96,7 @@ static bool wants_low(const request *request) {
     return request->flags & (SNUG_ALLOC_LONG_PINNED | SNUG_ALLOC_IMMOVABLE);
 }
 
-/* How much more must be committed for the request, given that the hole at the end can be part of it. */
-static uint64_t growth_needed(snug_pool *pool, snug__fit fit) {
+uint64_t snug__pool_growth_needed(snug_pool *pool, snug__fit fit) {
     const snug__range *last = pool->map.last == SNUG__NONE ? NULL : snug__range_at(&pool->map, pool->map.last);
     uint64_t           want = (uint64_t)fit.size + fit.alignment - 1;
     uint64_t           have = last && last->kind == SNUG__RANGE_FREE ? last->size : 0;
@@ -129,7 +128,7 @@ static snug_status ladder(snug_pool *pool, snug__fit fit, uint32_t *node, uint32
     uint32_t    before  = pool->map.committed;
     while (verdict != SNUG_OK && verdict != SNUG_LOST && pool->map.committed < pool->map.limit &&
            pool->map.granules[SNUG__RANGE_FREE] + pool->map.limit - pool->map.committed >= fit.size) {
-        uint64_t needed = growth_needed(pool, fit);
+        uint64_t needed = snug__pool_growth_needed(pool, fit);
         pthread_mutex_unlock(&pool->lock);
         snug_status grown = snug__pool_grow(pool, needed);
         if (grown != SNUG_OK) {

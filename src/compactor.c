@@ -23,8 +23,7 @@ static snug__goal goal_demand(snug_pool *pool, snug__fit fit) {
 
 /* ------------------------------------------------------------------------------------------------ room on demand */
 
-/* Prefers what nobody has pinned just now; else it takes what there is and waits for the pins while it moves. */
-static void plan_demand(snug_pool *pool, snug__fit fit, uint64_t granules_max) {
+void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max) {
     snug__goal goal   = goal_demand(pool, fit);
     goal.granules_max = granules_max;
     goal.idle_only    = true;
@@ -106,7 +105,7 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
         bool may        = pool->compaction_on && !fit.settled && pool->map.granules[SNUG__RANGE_FREE] >= fit.size;
         pool->plan.kind = SNUG__PLAN_NONE;
         if (may)
-            plan_demand(pool, fit, left);
+            snug__compactor_plan(pool, fit, left);
         if (pool->plan.kind != SNUG__PLAN_NONE) {
             plan_execute(&run, fit);
             if (left != UINT64_MAX)

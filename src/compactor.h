@@ -10,6 +10,10 @@
  * OK, *node and *offset say where; else the verdict (LIMIT is the caller's to find). */
 snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset);
 
+/* With the pool's lock held: makes the plan for such a gap in pool->plan, if there is one that moves no more than granules_max.
+ * Prefers what nobody has pinned just now; else it takes what there is, to be waited for while it moves. */
+void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max);
+
 /* The same at the lowest address that costs no more than moving granules_max. Falls back to the lowest hole. SNUG__NONE with
  * the lock held: none. */
 uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max,

@@ -20,6 +20,10 @@ const char *snug__device_error(void) {
     return device_error;
 }
 
+const char *snug_device_error(void) {
+    return device_error;
+}
+
 void snug__device_error_set(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

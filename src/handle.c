@@ -68,6 +68,13 @@ snug_status snug__handles_take(snug__handles *handles, snug__entry **entry) {
     return SNUG_OK;
 }
 
+bool snug__handles_pinned(const snug__handles *handles) {
+    for (uint32_t i = 0; i < atomic_load(&handles->made); i++)
+        if (atomic_load(&snug__handles_at(handles, i)->word) & SNUG__PINS)
+            return true;
+    return false;
+}
+
 snug_handle snug__handles_name(const snug__handles *handles, const snug__entry *entry) {
     uint64_t word = atomic_load((_Atomic uint64_t *)&entry->word);
     return (uint64_t)handles->tag << 56 | (uint64_t)snug__word_generation(word) << SNUG__INDEX_BITS |

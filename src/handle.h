@@ -100,6 +100,9 @@ snug_handle snug__handles_live(snug__handles *handles, snug__entry *entry);
 /* Gives an entry back that is no longer live, or never was. Retires it if its generations are used up (I7). */
 void snug__handles_give_back(snug__handles *handles, snug__entry *entry);
 
+/* Is anything pinned? */
+bool snug__handles_pinned(const snug__handles *handles);
+
 /* The handle of a live entry. */
 snug_handle snug__handles_name(const snug__handles *handles, const snug__entry *entry);
 

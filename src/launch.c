@@ -319,16 +319,27 @@ static snug_status spans_resolve(snug_stream *stream, const span *spans, size_t 
     return SNUG_OK;
 }
 
-/* After the transfer was enqueued, or not: then nothing used the buffers, but an event more does no harm. */
+/* After the transfer was enqueued, or not: then nothing used the buffers, but an event more does no harm. Where none can be
+ * recorded the stream is waited for, since nobody but this call can release what it has pinned. */
 static snug_status spans_release(snug_stream *stream, const span *spans, size_t n, snug_status enqueued) {
+    snug_pool  *pool = stream->pool;
+    uint64_t    epoch;
+    snug_status status = snug__order_record(&pool->order, stream, &epoch);
+    bool        marked = status == SNUG_OK;
+    if (!marked && pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
+        status = SNUG_LOST;
     for (size_t i = 0; i < n; i++) {
-        snug_status status = snug_release(stream, &spans[i].handle, 1, &spans[i].access);
-        if (enqueued == SNUG_OK)
-            enqueued = status;
+        snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(spans[i].handle));
+        if (marked)
+            snug__atomic_stamp_add(spans[i].access == SNUG_READ ? &entry->readers : &entry->writers,
+                                   UINT64_C(1) << stream->bit, epoch);
+        unpin_one(pool, entry, snug__handle_generation(spans[i].handle));
     }
     if (enqueued == SNUG_OK)
-        atomic_fetch_add_explicit(&stream->pool->client_copies, 1, memory_order_relaxed);
-    return snug__pool_notice(stream->pool, enqueued);
+        enqueued = status;
+    if (enqueued == SNUG_OK)
+        atomic_fetch_add_explicit(&pool->client_copies, 1, memory_order_relaxed);
+    return snug__pool_notice(pool, enqueued);
 }
 
 snug_status snug_write(snug_stream *stream, snug_handle handle, uint64_t offset, const void *host, uint64_t bytes) {

@@ -4,6 +4,7 @@
 #include "assert.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static snug_stream *next_slot(snug_stream *slot) {
     return atomic_load(&slot->next);
@@ -176,9 +177,13 @@ snug_status snug__order_attach(snug__order *order, void *native, snug_stream **s
     return status;
 }
 
+/* What the stream does that no release has told of is behind one more event: its native handle won't be there later. */
 snug_status snug__order_detach(snug__order *order, snug_stream *stream) {
-    pthread_mutex_lock(&order->mutex);
+    uint64_t    epoch;
     snug_status status = SNUG_GONE;
+    if (atomic_load(&stream->state) == SNUG__SLOT_ATTACHED && snug__order_record(order, stream, &epoch) != SNUG_OK)
+        order->row->stream_sync(order->device, stream->native);
+    pthread_mutex_lock(&order->mutex);
     if (atomic_load(&stream->state) == SNUG__SLOT_ATTACHED) {
         status = SNUG_OK;
         if (--stream->attaches == 0) {
@@ -343,8 +348,62 @@ snug_status snug__order_host_wait(snug__order *order, snug__stamp stamp) {
     return snug__order_settled(order, stamp) ? SNUG_OK : sync_bits(order, stamp.mask, stamp.epoch);
 }
 
-snug_status snug__order_drain(snug__order *order) {
-    return sync_bits(order, ~UINT64_C(0), UINT64_MAX);
+/* The same by asking, until the deadline. */
+static snug_status slot_await(snug__order *order, snug_stream *slot, uint64_t deadline_ns) {
+    for (;;) {
+        bool        late   = order->row->now_ns(order->device) >= deadline_ns, marker_complete, main_complete;
+        snug_status status = ask(order, slot->marker, &marker_complete);
+        if (status == SNUG_OK)
+            status = ask(order, slot->main, &main_complete);
+        if (status != SNUG_OK || (marker_complete && main_complete))
+            return status;
+        if (late)
+            return SNUG_TIMEOUT;
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+    }
+}
+
+/* Without the call that has failed: a stream that is leaving may be gone by now, so that a mover waits for its events. */
+static snug_status slot_sync_otherwise(snug__order *order, snug_stream *slot) {
+    snug_stream *by     = slot;
+    snug_status  status = SNUG_OK;
+    if (atomic_load(&slot->state) == SNUG__SLOT_LEAVING) {
+        by     = order->mover[1];
+        status = wait_for_slot(order, by, slot);
+    }
+    return status == SNUG_OK ? order->row->stream_sync(order->device, by->native) : status;
+}
+
+static snug_status slot_drain(snug__order *order, snug_stream *slot, bool unreleased, uint64_t deadline_ns) {
+    bool        attached = atomic_load(&slot->state) == SNUG__SLOT_ATTACHED;
+    uint64_t    epoch;
+    snug_status status = SNUG_OK;
+    if (unreleased && attached)
+        status = snug__order_record(order, slot, &epoch);
+    if (status == SNUG_OK)
+        status = deadline_ns ? slot_await(order, slot, deadline_ns) : snug__order_stream_sync(order, slot, false);
+    return status == SNUG_OK || status == SNUG_TIMEOUT ? status : slot_sync_otherwise(order, slot);
+}
+
+snug_status snug__order_drain(snug__order *order, bool unreleased, uint64_t deadline_ns) {
+    snug_status first    = SNUG_OK;
+    char        late[96] = "";
+    for (unsigned bit = 0; bit < SNUG__BITS; bit++)
+        for (snug_stream *slot = first_slot(order, bit); slot; slot = next_slot(slot)) {
+            if (atomic_load(&slot->state) == SNUG__SLOT_FREE)
+                continue;
+            snug_status status = slot_drain(order, slot, unreleased, deadline_ns);
+            size_t      used   = strlen(late);
+            if (deadline_ns && status == SNUG_TIMEOUT)
+                snprintf(late + used, sizeof late - used, " %p%s", slot->native,
+                         bit < SNUG__CLIENT_BITS ? "" : " (the pool's own)");
+            else if (first == SNUG_OK)
+                first = status;
+        }
+    if (!*late)
+        return first;
+    snug__device_error_set("not finished in time: stream%s", late);
+    return SNUG_TIMEOUT;
 }
 
 const char *snug__order_check(snug__order *order) {

@@ -118,8 +118,10 @@ snug_status snug__order_stream_sync(snug__order *order, snug_stream *stream, boo
 /* Advances the epoch and asks every stream. DEVICE, LOST: an event couldn't be asked; the others were. */
 snug_status snug__order_poll(snug__order *order);
 
-/* Waits on the host for everything that was ever recorded. Errors are gone past; the first is returned. */
-snug_status snug__order_drain(snug__order *order);
+/* Waits on the host for everything that was ever recorded; unreleased: and for what attached streams do beyond that. Errors
+ * are gone past; the first is returned. deadline_ns: 0 for none, else TIMEOUT once it has passed, with the streams that haven't
+ * finished, and those that wait for them, in snug__device_error. */
+snug_status snug__order_drain(snug__order *order, bool unreleased, uint64_t deadline_ns);
 
 static inline bool snug__order_settled(snug__order *order, snug__stamp stamp) {
     if (stamp.epoch <= atomic_load_explicit(&order->floor, memory_order_acquire))

@@ -61,7 +61,7 @@ typedef struct sums {
     uint32_t count, held;
 } sums;
 
-static void sums_add(snug__planner planner, const snug__goal *goal, sums *sums, uint32_t node, int sign) {
+static void sums_add(snug__planner planner, const snug__goal *goal, bool ask, sums *sums, uint32_t node, int sign) {
     snug__range *range = at(planner, node);
     uint64_t     size  = sign > 0 ? range->size : -(uint64_t)range->size;
     if (range->kind == SNUG__RANGE_FREE) {
@@ -70,7 +70,7 @@ static void sums_add(snug__planner planner, const snug__goal *goal, sums *sums, 
     }
     sums->live += size;
     sums->count += (uint32_t)sign;
-    if (!goal->settled_only) /* then few are held, and it is cheaper to look at the windows that are chosen */
+    if (!ask) /* where few are held it is cheaper to look at the windows that are chosen */
         return;
     if (sign > 0) /* asked once: pins come and go while the window passes over it */
         range->held = !snug__plan_movable(planner, goal, node);
@@ -88,7 +88,7 @@ static bool window_starts(snug__planner planner, uint32_t first, bool slide) {
 
 /* Two pointers over each stretch without barriers. evacuate: the windows that are wide enough; slide: those that have free
  * bytes enough. */
-static void windows_find(snug__planner planner, const snug__goal *goal, snug__plan *plan, bool slide) {
+static void windows_find(snug__planner planner, const snug__goal *goal, bool ask, snug__plan *plan, bool slide) {
     uint32_t first = SNUG__NONE;
     sums     sum   = {0};
     for (uint32_t last = planner.map->first; last != SNUG__NONE; last = at(planner, last)->next) {
@@ -99,14 +99,14 @@ static void windows_find(snug__planner planner, const snug__goal *goal, snug__pl
         }
         if (first == SNUG__NONE)
             first = last;
-        sums_add(planner, goal, &sum, last, 1);
+        sums_add(planner, goal, ask, &sum, last, 1);
         uint64_t slack = slide ? goal->alignment - 1 : 0;
         while (slide ? sum.free >= goal->size + slack : window_wide(planner, goal, first, at(planner, last))) {
             uint64_t cost = sum.live + (uint64_t)sum.count * goal->overhead;
             if (!sum.held && cost <= goal->granules_max && (slide || sum.count <= SNUG__PLAN_ITEMS_MAX) &&
                 window_starts(planner, first, slide))
                 window_keep(plan, (snug__window){first, last, sum.count, sum.live, cost, slide});
-            sums_add(planner, goal, &sum, first, -1);
+            sums_add(planner, goal, ask, &sum, first, -1);
             if (first == last) {
                 first = SNUG__NONE;
                 break;
@@ -370,19 +370,30 @@ static bool window_take(snug__planner planner, const snug__goal *goal, const snu
     return true;
 }
 
-void snug__plan_room(snug__planner planner, const snug__goal *goal, snug__plan *plan) {
-    plan_clear(plan);
-    windows_find(planner, goal, plan, false);
+/* ask: of every range whether it may be moved, before windows are chosen. */
+static bool plan_windows(snug__planner planner, const snug__goal *goal, bool ask, snug__plan *plan) {
+    plan->windows_count = 0;
+    windows_find(planner, goal, ask, plan, false);
     uint32_t     evacuations = plan->windows_count;
     snug__window kept[SNUG__PLAN_WINDOWS_MAX];
     memcpy(kept, plan->windows, evacuations * sizeof kept[0]);
     plan->windows_count = 0;
-    windows_find(planner, goal, plan, true);
+    windows_find(planner, goal, ask, plan, true);
     for (uint32_t e = 0, s = 0; e < evacuations || s < plan->windows_count;) {
         bool evacuate = s == plan->windows_count || (e < evacuations && kept[e].cost <= plan->windows[s].cost);
         if (window_take(planner, goal, evacuate ? &kept[e++] : &plan->windows[s++], plan))
-            return;
+            return true;
     }
+    return false;
+}
+
+void snug__plan_room(snug__planner planner, const snug__goal *goal, snug__plan *plan) {
+    plan_clear(plan);
+    if (plan_windows(planner, goal, goal->settled_only, plan))
+        return;
+    bool dropped = plan->windows_count == SNUG__PLAN_WINDOWS_MAX; /* all that were kept are held: are there others? */
+    if (goal->idle_only && !goal->settled_only && dropped && plan_windows(planner, goal, true, plan))
+        return;
     if (!plan->windows_count)
         plan_relief(planner, goal, plan);
 }
@@ -471,7 +482,7 @@ void snug__plan_jumble(snug__planner planner, const snug__goal *goal, uint32_t *
 }
 
 /* One step outward on a side: over live ranges to the next hole. */
-static uint32_t next_hole(snug__planner planner, uint32_t node, bool up, uint64_t *live) {
+static uint32_t next_hole(snug__planner planner, uint32_t node, bool up, bool idle_only, uint64_t *live) {
     *live = 0;
     for (;;) {
         node = up ? at(planner, node)->next : at(planner, node)->previous;
@@ -479,36 +490,38 @@ static uint32_t next_hole(snug__planner planner, uint32_t node, bool up, uint64_
             return SNUG__NONE;
         if (at(planner, node)->kind == SNUG__RANGE_FREE)
             return node;
+        if (idle_only && (atomic_load(&entry_of(planner, node)->word) & SNUG__PINS))
+            return SNUG__NONE;
         *live += at(planner, node)->size;
     }
 }
 
-bool snug__plan_around(snug__planner planner, uint32_t node, uint32_t extra, uint32_t *first, uint32_t *last) {
+bool snug__plan_around(snug__planner planner, snug__around around, uint32_t *first, uint32_t *last) {
     uint64_t free = 0, live_down, live_up;
-    uint32_t low = node, high = node;
-    uint32_t down = next_hole(planner, low, false, &live_down);
-    uint32_t up   = next_hole(planner, high, true, &live_up);
-    live_down += at(planner, node)->size; /* a hole below is of use only once the range itself has moved down */
-    while (free < extra) {
+    uint32_t low = around.node, high = around.node;
+    uint32_t down = next_hole(planner, low, false, around.idle_only, &live_down);
+    uint32_t up   = next_hole(planner, high, true, around.idle_only, &live_up);
+    live_down += at(planner, around.node)->size; /* a hole below is of use only once the range itself has moved down */
+    while (free < around.extra || around.all) {
         bool go_up = up != SNUG__NONE;
         if (up != SNUG__NONE && down != SNUG__NONE)
             go_up = live_up * at(planner, down)->size <= live_down * at(planner, up)->size;
         if (go_up) {
             high = up;
             free += at(planner, up)->size;
-            up = next_hole(planner, high, true, &live_up);
+            up = next_hole(planner, high, true, around.idle_only, &live_up);
         } else if (down != SNUG__NONE) {
             low = down;
             free += at(planner, down)->size;
-            down = next_hole(planner, low, false, &live_down);
+            down = next_hole(planner, low, false, around.idle_only, &live_down);
         } else {
             break;
         }
     }
-    if ((free < extra && extra != UINT32_MAX) || (low == node && high == node))
+    if (free < around.extra || (low == around.node && high == around.node))
         return false;
-    *first = low == node ? SNUG__NONE : low;
-    *last  = high == node ? SNUG__NONE : high;
+    *first = low == around.node ? SNUG__NONE : low;
+    *last  = high == around.node ? SNUG__NONE : high;
     return true;
 }
 

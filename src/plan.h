@@ -74,10 +74,14 @@ void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *
 /* Items that move every idle range to somewhere else, from offset *cursor on; *cursor: where the next call goes on. */
 void snug__plan_jumble(snug__planner planner, const snug__goal *goal, uint32_t *cursor, snug__plan *plan);
 
-/* The holes nearest around a live node that hold extra granules together: *first, *last are the outermost free nodes
- * (SNUG__NONE: none needed on that side). extra UINT32_MAX: all that there are. False: too few without a fixed range
- * between. Reserves nothing. */
-bool snug__plan_around(snug__planner planner, uint32_t node, uint32_t extra, uint32_t *first, uint32_t *last);
+/* The holes nearest around a live node that hold extra granules together, or, with all, every hole there is between two that
+ * are fixed (with idle_only: or pinned just now). *first, *last: the outermost free nodes (SNUG__NONE: none needed on that
+ * side). False: they hold less. Reserves nothing. */
+typedef struct snug__around {
+    uint32_t node, extra;
+    bool     all, idle_only;
+} snug__around;
+bool snug__plan_around(snug__planner planner, snug__around around, uint32_t *first, uint32_t *last);
 
 /* Takes back everything that a plan has reserved and marked. */
 void snug__plan_undo(snug__planner planner, snug__plan *plan);

@@ -102,6 +102,7 @@ static void shell_apply(snug_pool *pool, const snug_pool_options *o) {
     pool->jumble              = o->jumble != 0;
     pool->demand_granules_max = o->demand_bytes_max ? o->demand_bytes_max / SNUG_GRANULE : UINT64_MAX;
     pool->pin_wait_ns         = o->pin_wait_ns;
+    pool->destroy_wait_ns     = o->destroy_wait_ns;
     pool->log                 = (snug__log){o->log_level, o->log, o->log_context};
     pool->capacity            = o->capacity;
     pool->bounce_bytes        = o->bounce_bytes;
@@ -229,8 +230,17 @@ snug_status snug_pool_destroy(snug_pool *pool) {
     snug__compactor_stop(pool);
     pthread_mutex_lock(&shells_mutex);
     pthread_mutex_lock(&pool->mover);
-    snug__late_cancel(pool);                               /* its pieces aren't behind a record yet */
-    snug_status drained = snug__order_drain(&pool->order); /* of a lost pool too: its device may still be at work */
+    snug__late_cancel(pool); /* its pieces aren't behind a record yet */
+    uint64_t    wait     = pool->destroy_wait_ns;
+    uint64_t    deadline = wait ? snug__pool_now(pool) + wait : 0;
+    snug_status drained  = /* of a lost pool too: its device may still be at work */
+        snug__order_drain(&pool->order, snug__handles_pinned(&pool->handles), deadline);
+    if (deadline && drained == SNUG_TIMEOUT) {
+        snug__log_line(&pool->log, SNUG_LOG_WARNINGS, "pool not destroyed: %s", snug__device_error());
+        pthread_mutex_unlock(&pool->mover);
+        pthread_mutex_unlock(&shells_mutex);
+        return SNUG_TIMEOUT;
+    }
     if (status == SNUG_OK)
         status = drained;
     pthread_mutex_lock(&pool->lock);

@@ -76,7 +76,7 @@ struct snug_pool {
     _Atomic uint32_t compaction_on; /* changed under mover */
     bool             jumble;
     uint64_t         demand_granules_max;
-    uint64_t         pin_wait_ns;
+    uint64_t         pin_wait_ns, destroy_wait_ns;
     snug__log        log;
 
     snug__order     order;
@@ -141,6 +141,9 @@ uint16_t snug__tag_find(snug_pool *pool, const char *name);
 void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before, uint64_t size_now);
 /* Under lock: the entry's buffer has size bytes from now on. */
 void snug__pool_resized(snug_pool *pool, snug__entry *entry, uint64_t size);
+
+/* Under lock: how many more granules must be committed for it, given that the hole at the end can be part of it. */
+uint64_t snug__pool_growth_needed(snug_pool *pool, snug__fit fit);
 
 /* Under mover, not lock: commits up to so many more granules of the arena. CAPACITY: all is committed. */
 snug_status snug__pool_grow(snug_pool *pool, uint64_t granules);

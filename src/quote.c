@@ -31,43 +31,47 @@ static uint64_t measure_rate(snug_pool *pool) {
     return copied && spent ? (uint64_t)((double)copied * 1e9 / (double)spent) : 0;
 }
 
-/* Under mover and lock. */
-static void quote_plan(snug_pool *pool, snug__fit fit, snug_quotation *q) {
-    snug__goal goal = {.size         = fit.size,
-                       .alignment    = fit.alignment,
-                       .granules_max = pool->demand_granules_max,
-                       .step_max     = UINT64_MAX,
-                       .moves_max    = UINT32_MAX,
-                       .overhead     = (uint32_t)snug__granules(pool->row->copy_overhead_bytes(pool->device))};
-    snug__plan_room(snug__pool_planner(pool), &goal, &pool->plan);
-    if (pool->plan.kind == SNUG__PLAN_NONE) {
-        q->verdict = pool->pinned_granules ? SNUG_PINNED : SNUG_FRAGMENTED;
-        if (q->verdict == SNUG_PINNED)
-            q->blocking_pins = snug__refusal_pins(pool, q->blocking);
-        return;
-    }
+/* Under mover and lock. False: no plan makes such a gap. */
+static bool quote_plan(snug_pool *pool, snug__fit fit, snug_quotation *q) {
+    snug__compactor_plan(pool, fit, pool->demand_granules_max);
+    if (pool->plan.kind == SNUG__PLAN_NONE)
+        return false;
     q->move_bytes = snug__bytes(pool->plan.granules);
     q->moves      = pool->plan.moves;
     snug__plan_undo(snug__pool_planner(pool), &pool->plan);
+    return true;
 }
 
+/* As if all of the arena were committed: what an allocation comes to when nothing less will do. */
+static bool quote_grown(snug_pool *pool, snug__fit fit, snug_quotation *q) {
+    uint32_t rest = pool->map.limit - pool->map.committed;
+    if (!rest || snug__map_grow(&pool->map, rest) != SNUG_OK)
+        return false;
+    bool planned = quote_plan(pool, fit, q);
+    snug__map_shrink(&pool->map, rest);
+    return planned;
+}
+
+/* In the order in which an allocation tries things. */
 static void quote_make(snug_pool *pool, snug__fit fit, snug_quotation *q) {
-    uint64_t free        = pool->map.granules[SNUG__RANGE_FREE];
-    uint64_t uncommitted = pool->map.limit - pool->map.committed;
+    uint64_t free = pool->map.granules[SNUG__RANGE_FREE], rest = pool->map.limit - pool->map.committed;
     uint32_t offset;
     if (fit.size == 0 || snug__map_find(&pool->map, fit, &offset) != SNUG__NONE)
         return;
     if (fit.size > pool->map.limit)
         q->verdict = SNUG_LIMIT;
-    else if (free + uncommitted < fit.size)
-        q->verdict =
-            free + uncommitted + pool->map.granules[SNUG__RANGE_PENDING] < fit.size ? SNUG_CAPACITY : SNUG_PENDING;
-    else if (free < fit.size)
-        return; /* the arena grows */
-    else if (!pool->compaction_on)
+    else if (free + rest < fit.size)
+        q->verdict = free + rest + pool->map.granules[SNUG__RANGE_PENDING] < fit.size ? SNUG_CAPACITY : SNUG_PENDING;
+    if (q->verdict != SNUG_OK || (pool->compaction_on && free >= fit.size && quote_plan(pool, fit, q)))
+        return;
+    if (snug__pool_growth_needed(pool, fit) <= rest)
+        return;
+    if (!pool->compaction_on)
         q->verdict = SNUG_FRAGMENTED;
-    else
-        quote_plan(pool, fit, q);
+    else if (!quote_grown(pool, fit, q))
+        q->verdict = pool->pinned_granules ? SNUG_PINNED : SNUG_FRAGMENTED;
+    if (q->verdict == SNUG_PINNED)
+        q->blocking_pins = snug__refusal_pins(pool, q->blocking);
 }
 
 snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote) {

@@ -22,6 +22,7 @@ typedef struct resizing {
     snug__fit    fit;      /* of a whole new place */
     unsigned     round;    /* slides around it so far */
     bool         grown;    /* the arena has grown for it */
+    bool         again;    /* it has looked around it again after making no room elsewhere */
 } resizing;
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
@@ -126,6 +127,17 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
     return SNUG_OK;
 }
 
+/* As few neighbours as will do; after a slide all there are, since alignments can leave less than the holes add up to. What
+ * is pinned just now is gone round if it can be. */
+static bool plan_around(const resizing *r, uint32_t *first, uint32_t *last) {
+    snug__planner planner = snug__pool_planner(r->pool);
+    snug__around  around  = {.node = r->entry->range, .extra = r->extra, .all = r->round > 0, .idle_only = true};
+    if (snug__plan_around(planner, around, first, last))
+        return true;
+    around.idle_only = false;
+    return snug__plan_around(planner, around, first, last);
+}
+
 /* Carries the holes around the buffer to its end; the caller then looks again whether it can grow in place. */
 static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
     snug_pool *pool = r->pool;
@@ -174,23 +186,38 @@ static snug_status grow(resizing *r) {
         return SNUG_FRAGMENTED;
     if (node != SNUG__NONE)
         return resize_elsewhere(r, node, offset);
-    /* as few neighbours as will do; then all there are, since alignments can leave less than the holes add up to */
     if (r->round < AROUND_MAX && r->entry->range != SNUG__NONE && pool->map.granules[SNUG__RANGE_FREE] >= r->extra &&
-        snug__plan_around(snug__pool_planner(pool), r->entry->range, r->round ? UINT32_MAX : r->extra, &first, &last)) {
+        plan_around(r, &first, &last)) {
         snug_status status = resize_around(r, first, last);
         r->round += status == SNUG_TIMEOUT; /* others' pins may be gone next time */
         return status;
     }
-    /* no way around it: room somewhere else, then; this also says what stands in the way */
+    /* no way around it: room somewhere else, then; this also says what stands in the way. What it has moved in vain may have
+     * made room around the buffer: looked at once more */
+    uint64_t moves = pool->moves_published;
     pthread_mutex_unlock(&pool->lock);
     snug_status status = snug__compactor_room(pool, r->fit, &node, &offset);
-    return status == SNUG_OK ? SNUG_TIMEOUT : status;
+    if (status == SNUG_OK || r->again || pool->moves_published == moves)
+        return status == SNUG_OK ? SNUG_TIMEOUT : status;
+    r->again = true;
+    r->round = 0;
+    return SNUG_TIMEOUT;
+}
+
+/* One that stays where it is gains by a longer arena only at its end. */
+static bool arena_may_help(const resizing *r) {
+    const snug__map *map = &r->pool->map;
+    if (map->granules[SNUG__RANGE_FREE] + map->limit - map->committed < r->extra || map->committed == map->limit)
+        return false;
+    if (r->entry->range == SNUG__NONE || !snug__range_at(map, r->entry->range)->fixed)
+        return true;
+    uint32_t next = snug__range_at(map, r->entry->range)->next;
+    return next == SNUG__NONE || (next == map->last && snug__range_at(map, next)->kind == SNUG__RANGE_FREE);
 }
 
 static snug_status grow_arena(resizing *r, snug_status verdict) {
     snug_pool *pool = r->pool;
-    if (pool->map.granules[SNUG__RANGE_FREE] + pool->map.limit - pool->map.committed < r->extra ||
-        pool->map.committed == pool->map.limit)
+    if (!arena_may_help(r))
         return verdict;
     pthread_mutex_unlock(&pool->lock);
     /* what it lacks, which a hole at the end may complete; then enough for a place elsewhere */
@@ -208,11 +235,13 @@ static bool is_verdict(snug_status status) {
 
 /* What a refused growth is called: by the bytes that it lacks, not by the whole new size. */
 static snug_status verdict_of_growth(const resizing *r, snug_status verdict) {
-    uint64_t free = r->pool->map.granules[SNUG__RANGE_FREE], pending = r->pool->map.granules[SNUG__RANGE_PENDING];
+    const snug__map *map     = &r->pool->map;
+    uint64_t         free    = map->granules[SNUG__RANGE_FREE] + map->limit - map->committed;
+    uint64_t         pending = map->granules[SNUG__RANGE_PENDING];
     if (verdict == SNUG_DEVICE)
         return verdict;
     if (free < r->extra)
-        return free + pending + r->pool->map.limit - r->pool->map.committed >= r->extra ? SNUG_PENDING : SNUG_CAPACITY;
+        return free + pending >= r->extra ? SNUG_PENDING : SNUG_CAPACITY;
     if (verdict != SNUG_CAPACITY && verdict != SNUG_PENDING)
         return verdict;
     if (!r->pool->compaction_on)

@@ -313,30 +313,34 @@ static void pack_or_jumble(fuzz_input *in, const snug__goal *goal, bool undo, bo
     }
 }
 
+static bool stops(uint32_t node, bool idle_only) {
+    const snug__range *range = range_at(node);
+    if (range->kind == SNUG__RANGE_FREE)
+        return false;
+    if (range->kind != SNUG__RANGE_LIVE || range->fixed)
+        return true;
+    return idle_only && (atomic_load(&snug__handles_at(&w.handles, range->entry)->word) & SNUG__PINS);
+}
+
 static void around(fuzz_input *in) {
     uint32_t node = w.map.first, n = fuzz_below(in, GRANULES), first = SNUG__NONE, last = SNUG__NONE;
     while (node != SNUG__NONE && range_at(node)->offset + range_at(node)->size <= n)
         node = range_at(node)->next;
     if (node == SNUG__NONE || range_at(node)->kind != SNUG__RANGE_LIVE)
         return;
-    uint32_t extra = 1 + fuzz_below(in, GRANULES), free = 0;
-    bool     found    = snug__plan_around(PLANNER, node, extra, &first, &last);
-    uint32_t low_end  = found && first != SNUG__NONE ? first : node,
-             high_end = found && last != SNUG__NONE ? last : node;
+    uint32_t     extra = 1 + fuzz_below(in, GRANULES), free = 0, how = fuzz_below(in, 4);
+    snug__around asked   = {.node = node, .extra = extra, .all = how & 1, .idle_only = how & 2};
+    bool         found   = snug__plan_around(PLANNER, asked, &first, &last);
+    uint32_t     low_end = found && first != SNUG__NONE ? first : node,
+             high_end    = found && last != SNUG__NONE ? last : node;
     if (!found) { /* then the whole stretch has too few */
-        for (uint32_t to; (to = range_at(low_end)->previous) != SNUG__NONE &&
-                          (range_at(to)->kind == SNUG__RANGE_FREE ||
-                           (range_at(to)->kind == SNUG__RANGE_LIVE && !range_at(to)->fixed));)
+        for (uint32_t to; (to = range_at(low_end)->previous) != SNUG__NONE && !stops(to, asked.idle_only);)
             low_end = to;
-        for (uint32_t to; (to = range_at(high_end)->next) != SNUG__NONE &&
-                          (range_at(to)->kind == SNUG__RANGE_FREE ||
-                           (range_at(to)->kind == SNUG__RANGE_LIVE && !range_at(to)->fixed));)
+        for (uint32_t to; (to = range_at(high_end)->next) != SNUG__NONE && !stops(to, asked.idle_only);)
             high_end = to;
     }
     for (uint32_t i = low_end;; i = range_at(i)->next) {
-        EXPECT(i == node || range_at(i)->kind == SNUG__RANGE_FREE ||
-                   (range_at(i)->kind == SNUG__RANGE_LIVE && !range_at(i)->fixed),
-               "a barrier between");
+        EXPECT(i == node || !stops(i, asked.idle_only), "a barrier between");
         free += range_at(i)->kind == SNUG__RANGE_FREE ? range_at(i)->size : 0;
         if (i == high_end)
             break;

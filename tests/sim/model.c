@@ -177,14 +177,6 @@ bool check_alloc(world *w, arena *a, snug_status status, uint64_t size, const sn
     return status == SNUG_OK || check_refusal(w, a, status, size, alignment * SNUG_GRANULE);
 }
 
-/* Known, to be taken out once it is mended: a resize lets the arena grow by its difference alone, again and again, and after 64
- * rounds says BUSY of a buffer that nobody has pinned; 0 demands better. Seeds: 304344 plain, 1005855 huge, 100414 background. */
-enum { BUSY_TOLERATED = 1 };
-
-static bool busy_known(snug_status status) {
-    return BUSY_TOLERATED && status == SNUG_BUSY;
-}
-
 /* b as it was before. */
 bool check_resize(world *w, arena *a, const buffer *b, snug_status status, uint64_t size) {
     uint64_t need = granules_of(size), old = granules_of(b->size);
@@ -209,17 +201,15 @@ bool check_resize(world *w, arena *a, const buffer *b, snug_status status, uint6
         if (!check_lack(w, a, status, need - old))
             return false;
     } else if (status != SNUG_OK && !a->compaction) {
-        EXPECT(status == SNUG_FRAGMENTED || (status == SNUG_PINNED && a->sum.fixed) || busy_known(status),
-               "compaction off: %s", snug_status_name(status));
+        EXPECT(status == SNUG_FRAGMENTED || (status == SNUG_PINNED && a->sum.fixed), "compaction off: %s",
+               snug_status_name(status));
     } else if (status != SNUG_OK && a->options.demand_bytes_max) {
-        EXPECT(status == SNUG_FRAGMENTED || status == SNUG_PINNED || status == SNUG_PENDING || a->sum.slack ||
-                   busy_known(status),
-               "%s", snug_status_name(status));
+        EXPECT(status == SNUG_FRAGMENTED || status == SNUG_PINNED || status == SNUG_PENDING || a->sum.slack, "%s",
+               snug_status_name(status));
     } else if (status != SNUG_OK && !fixed) {
         if (!check_verdict(w, a, status, need - old, old ? 0 : b->alignment / SNUG_GRANULE - 1))
             return false;
-        /* a neighbour pinned short may be waited for in vain, though there are holes on the other side: see resize.c */
-        if (a->sum.slack == 0 && (old || b->alignment == SNUG_GRANULE) && !a->sum.held && !costly(w, a)) {
+        if (a->sum.slack == 0 && (old || b->alignment == SNUG_GRANULE) && !costly(w, a)) {
             places_make(w, a);
             uint64_t at = old ? info_of(w, a, b->handle).offset / SNUG_GRANULE : UINT64_MAX;
             EXPECT(stretch_free(a, at) < need - old,

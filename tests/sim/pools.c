@@ -37,6 +37,7 @@ static void options_draw(world *w, arena *a, dice *d) {
     o->jumble           = w->mode == JUMBLE;
     o->demand_bytes_max = chance(d, 10) ? 1 + below(d, o->capacity) : 0;
     o->pin_wait_ns      = 5000;
+    o->destroy_wait_ns  = w->mode == STALL && chance(d, 50) ? 50000 : 0;
     o->log_level        = w->trace ? SNUG_LOG_INFO : SNUG_LOG_OFF;
     o->compaction_off   = w->mode == PLAIN && chance(d, 10);
 }
@@ -109,9 +110,6 @@ static bool pool_destroy(world *w, arena *a, bool detach_first) {
 
 bool do_repool(world *w, arena *a, op o, dice *d) {
     (void)o;
-    /* What used buffers since their resolve or pin, the library can't know yet; and what it can't wait for it unmaps. */
-    if (a->held_count || w->armed)
-        EXPECT_OK(snug_sim_sync(NULL));
     if (!check_walk(w, a) || !pool_destroy(w, a, chance(d, 50)))
         return false;
     arena_forget(a);
@@ -465,6 +463,29 @@ bool do_stall_step(world *w, arena *a, op o, dice *d) {
     return true;
 }
 
+/* With a deadline the pool stays as it was, whoever waits for nothing of the stalled stream's can go on. */
+static bool stall_outlasts(world *w, arena *a, bool used) {
+    char     named[32];
+    uint64_t now = snug__sim.now_ns;
+    snprintf(named, sizeof named, "%p", (void *)w->native[w->stalled]);
+    snug_status status = snug_pool_destroy(a->pool);
+    w->calls++;
+    if (status == SNUG_OK && !used) {
+        a->pool = NULL;
+        w->lost = true; /* there is no more to be done */
+        return true;
+    }
+    bool cut =
+        strlen(snug_device_error()) > 100; /* the list of streams that wait for it, too, is longer than the text */
+    EXPECT(status == SNUG_TIMEOUT && (cut || strstr(snug_device_error(), named)), "destroy: %s, %s",
+           snug_status_name(status), snug_device_error());
+    EXPECT(snug__sim.now_ns - now <= w->streams * MiB + a->options.destroy_wait_ns, "destroy took %" PRIu64 " ns",
+           snug__sim.now_ns - now);
+    EXPECT(snug_sim_stall(snug_sim_stream_number(w->native[w->stalled]), 0) == SNUG_OK, "go on");
+    w->stalled = -1;
+    return check_walk(w, a);
+}
+
 /* Goes on, or the pool is destroyed with the stream still stalled: in bounded time, and told which stream it was. */
 bool stall_end(world *w) {
     dice     d      = {w->seed + 1};
@@ -479,6 +500,8 @@ bool stall_end(world *w) {
     uint64_t now = snug__sim.now_ns;
     bool     used =
         snug__sim.streams[w->native[w->stalled]->slot]->tail > snug__sim.streams[w->native[w->stalled]->slot]->done;
+    if (a->options.destroy_wait_ns)
+        return stall_outlasts(w, a, used);
     snug_status status = snug_pool_destroy(a->pool);
     w->calls++;
     a->pool = NULL;

@@ -201,6 +201,25 @@ static void resizes_are_seen_whole_by_others(void) {
     close_pool();
 }
 
+/* Nobody but the call itself could release what it has pinned. */
+static void a_transfer_whose_event_fails_leaves_no_pin(void) {
+    open_pool(20);
+    snug_handle a = must_alloc(pool, 4), b = must_alloc(pool, 4);
+    char        bytes[256] = {1}, back[256] = {0};
+    buffer_fill(c, a, 4 * G, 1);
+    atomic_store(&hooks.fail_record, 1);
+    is_status(snug_write(c.stream, b, 0, bytes, sizeof bytes), SNUG_DEVICE, "write");
+    is_u64(pins_of(b), 0, "not pinned any more");
+    atomic_store(&hooks.fail_record, 1);
+    is_status(snug_copy(c.stream, b, G, a, 0, 2 * G), SNUG_DEVICE, "copy");
+    is_u64(pins_of(a) + pins_of(b), 0, "neither of the two is pinned");
+    atomic_store(&hooks.fail_record, 1);
+    is_status(snug_read(c.stream, b, 0, back, sizeof back), SNUG_DEVICE, "read");
+    is_u64(pins_of(b), 0, "not pinned any more");
+    ok(memcmp(bytes, back, sizeof back) == 0, "what was enqueued before the event has run all the same");
+    close_pool();
+}
+
 static void a_handle_never_comes_back(void) {
     snug_handle seen[300];
     unsigned    repeats = 0;
@@ -226,6 +245,7 @@ int main(void) {
     settled_memory_only(SNUG_ALLOC_IMMOVABLE, "settled and immovable");
     a_long_pin_holds_an_address();
     resizes_are_seen_whole_by_others();
+    a_transfer_whose_event_fails_leaves_no_pin();
     a_handle_never_comes_back();
     return done_testing();
 }

@@ -18,7 +18,9 @@ static void the_cheapest_window_is_evacuated(void) {
     is_u64(plan.moves, 1, "in one move");
     is_u64(plan.count, 1, "in one step");
     ok(!plan.cut, "not cut");
-    is_map(&w.map, "live 0+10, gap 10+20, live 30+3, gap 33+20, live 53+30, free 83+30, live 113+5, target 118+3, free 121+7, live 128+1",
+    is_map(&w.map,
+           "live 0+10, gap 10+20, live 30+3, gap 33+20, live 53+30, free 83+30, live 113+5, target 118+3, free 121+7, "
+           "live 128+1",
            "the window's holes are gaps; the target is the best fit outside");
     ok(snug__range_at(&w.map, map_at(&w.map, 30))->copying, "the source is marked");
     is_sound(&w.map, "sound");
@@ -131,7 +133,8 @@ static void fixed_ranges_are_never_named(void) {
     lay_out("x2 f10 x2 f10 x2 f10 x2");
     plan_for(goal_of(20));
     is_u64(plan.kind, SNUG__PLAN_NONE, "between fixed ranges only: no plan");
-    is_map(&w.map, "live 0+2, free 2+10, live 12+2, free 14+10, live 24+2, free 26+10, live 36+2", "nothing is reserved");
+    is_map(&w.map, "live 0+2, free 2+10, live 12+2, free 14+10, live 24+2, free 26+10, live 36+2",
+           "nothing is reserved");
     world_close(&w);
 }
 
@@ -161,8 +164,8 @@ static void idle_only_leaves_the_pinned_alone(void) {
 
 static void a_moved_buffer_rests(void) {
     lay_out("l1 f5 l3");
-    uint32_t   node = map_at(&w.map, 0);
-    snug__goal goal = goal_of(1);
+    uint32_t   node  = map_at(&w.map, 0);
+    snug__goal goal  = goal_of(1);
     goal.idle_only   = true;
     goal.cooldown_ns = 100;
     goal.now_ns      = 1000;
@@ -222,12 +225,14 @@ static void budgets_cut_a_plan(void) {
     is_u64(plan.count, 0, "a budget below every buffer does nothing");
     is_u64(plan.least, 2, "and says what the smallest needs");
     snug__plan_undo(PLANNER, &plan);
-    goal = goal_of(25);
+    goal              = goal_of(25);
     goal.granules_max = 7;
     snug__plan_room(PLANNER, &goal, &plan);
     is_u64(plan.kind, SNUG__PLAN_NONE, "what costs more than the goal allows isn't a plan");
-    is_map(&w.map, "free 0+4, live 4+8, free 12+4, live 16+4, free 20+4, live 24+2, free 26+4, live 30+1, free 31+14, live 45+1",
-           "and nothing is reserved");
+    is_map(
+        &w.map,
+        "free 0+4, live 4+8, free 12+4, live 16+4, free 20+4, live 24+2, free 26+4, live 30+1, free 31+14, live 45+1",
+        "and nothing is reserved");
     world_close(&w);
 }
 
@@ -262,7 +267,8 @@ static void a_stretch_between_fixed_ranges_is_relieved(void) {
     lay_out("x1 l6 f4 l6 x1 l2 f5 x1");
     plan_for(goal_of(10));
     is_u64(plan.kind, SNUG__PLAN_NONE, "a hole too small elsewhere: no plan");
-    is_map(&w.map, "live 0+1, live 1+6, free 7+4, live 11+6, live 17+1, live 18+2, free 20+5, live 25+1", "nothing is reserved");
+    is_map(&w.map, "live 0+1, live 1+6, free 7+4, live 11+6, live 17+1, live 18+2, free 20+5, live 25+1",
+           "nothing is reserved");
     world_close(&w);
 }
 
@@ -320,7 +326,8 @@ static void pack_brings_the_top_down(void) {
     is_u64(plan.items[0].size, 2, "the topmost first");
     plan_simulate(&goal);
     is_sound(&w.map, "sound");
-    is_map(&w.map, "live 0+2, free 2+3, live 5+3, live 8+5, free 13+3, live 16+4, free 20+7, live 27+1, free 28+2", "packed as far as one step goes");
+    is_map(&w.map, "live 0+2, free 2+3, live 5+3, live 8+5, free 13+3, live 16+4, free 20+7, live 27+1, free 28+2",
+           "packed as far as one step goes");
     world_close(&w);
 }
 
@@ -328,7 +335,7 @@ static void jumble_moves_everything_once_around(void) {
     lay_out("l4 f4 l4 f4 l4 f4 x4 l4 f20");
     snug__goal goal   = goal_of(1);
     uint32_t   cursor = 0, moves = 0;
-    goal.moves_max    = 2;
+    goal.moves_max = 2;
     snug__plan_jumble(PLANNER, &goal, &cursor, &plan);
     is_u64(plan.count, 2, "two of them in the first step");
     ok(cursor > 0, "the cursor says where to go on");
@@ -351,15 +358,19 @@ static void jumble_moves_everything_once_around(void) {
 static void around_finds_the_nearest_holes(void) {
     lay_out("f9 l5 f3 l4 f2 l9 f6 x1 f50");
     uint32_t first = 0, last = 0, node = map_at(&w.map, 17); /* the l4 */
-    ok(snug__plan_around(PLANNER, node, 2, &first, &last), "2 more");
+    ok(snug__plan_around(PLANNER, (snug__around){.node = node, .extra = 2}, &first, &last), "2 more");
     is_u64(last, map_at(&w.map, 21), "are just above it");
     is_u64(first, SNUG__NONE, "nothing is needed below");
-    ok(snug__plan_around(PLANNER, node, 5, &first, &last), "5 more");
+    ok(snug__plan_around(PLANNER, (snug__around){.node = node, .extra = 5}, &first, &last), "5 more");
     is_u64(first, map_at(&w.map, 14), "are above and below");
-    ok(snug__plan_around(PLANNER, node, 20, &first, &last), "20 more");
+    ok(snug__plan_around(PLANNER, (snug__around){.node = node, .extra = 20}, &first, &last), "20 more");
     is_u64(first, map_at(&w.map, 0), "are all there is on this side of the fixed range");
     is_u64(last, map_at(&w.map, 32), "up to it");
-    ok(!snug__plan_around(PLANNER, node, 21, &first, &last), "21 aren't there");
+    ok(!snug__plan_around(PLANNER, (snug__around){.node = node, .extra = 21}, &first, &last), "21 aren't there");
+    ok(snug__plan_around(PLANNER, (snug__around){.node = node, .extra = 2, .all = true}, &first, &last),
+       "all there is");
+    is_u64(first, map_at(&w.map, 0), "from the lowest");
+    is_u64(last, map_at(&w.map, 32), "to the highest");
     world_close(&w);
 }
 

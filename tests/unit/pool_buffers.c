@@ -347,6 +347,39 @@ static void test_resize_beside_a_pin(void) {
     succeeds(client_close(&c));
 }
 
+/* The other side of it is free: no reason to wait for the pin. */
+static void test_resize_away_from_a_pin(void) {
+    client      c = client_open(GRANULES(8));
+    snug_handle below, h, beside;
+    void       *address;
+    succeeds(snug_alloc(c.pool, GRANULES(2), NULL, &below));
+    succeeds(snug_alloc(c.pool, GRANULES(2), NULL, &h));
+    succeeds(snug_alloc(c.pool, GRANULES(2), NULL, &beside));
+    succeeds(snug_free(c.pool, below));
+    succeeds(snug_resolve(c.stream, &beside, 1, NULL, &address));
+    succeeds(snug_resize(c.pool, h, GRANULES(4)));
+    is_u64(client_info(c.pool, h).offset, 0, "it has gone down for it");
+    succeeds(snug_release(c.stream, &beside, 1, NULL));
+    succeeds(client_close(&c));
+}
+
+/* It can't move, and a longer arena would not be beside it: the arena stays as short as it is. */
+static void test_resize_of_an_immovable(void) {
+    snug_pool_options o = snug_pool_options_default();
+    o.capacity          = 64 * MiB;
+    o.commit_bytes      = 2 * MiB;
+    client      c       = client_open_with(o);
+    snug_handle h, above;
+    succeeds(client_alloc(c.pool, MiB, 0, SNUG_ALLOC_IMMOVABLE, &h));
+    succeeds(client_alloc(c.pool, MiB, 0, SNUG_ALLOC_IMMOVABLE, &above));
+    uint64_t committed = client_stats(c.pool).committed_bytes;
+    is_status(snug_resize(c.pool, h, 2 * MiB), SNUG_PINNED, "another is above it");
+    is_u64(client_stats(c.pool).committed_bytes, committed, "nothing committed for it");
+    succeeds(snug_resize(c.pool, above, 32 * MiB));
+    is_u64(client_info(c.pool, above).offset, MiB, "the topmost grows with the arena, where it is");
+    succeeds(client_close(&c));
+}
+
 static void test_transfers(void) {
     client        c = client_open(64 * KiB);
     snug_handle   a, b;
@@ -500,6 +533,8 @@ int main(void) {
     test_resize();
     test_resize_busy();
     test_resize_beside_a_pin();
+    test_resize_away_from_a_pin();
+    test_resize_of_an_immovable();
     test_transfers();
     test_tags();
     test_immovable();

@@ -317,6 +317,36 @@ static void test_quote(void) {
     succeeds(client_close(&c));
 }
 
+/* Of an arena that is committed in part: what compacting makes of that part, what growing alone does, and both together. */
+static void test_quote_while_growing(void) {
+    static const struct {
+        uint64_t kib;
+        bool     moves;
+    } sizes[] = {{512, true}, {2048, false}, {14 * 1024, false}, {14 * 1024 + 512, true}, {15 * 1024, true}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        snug_pool_options o = snug_pool_options_default();
+        o.capacity          = 16 * MiB;
+        o.commit_bytes      = 2 * MiB;
+        client         c    = client_open_with(o);
+        snug_handle    h[8], large;
+        snug_quotation q    = {.struct_size = sizeof q};
+        uint64_t       size = sizes[i].kib * KiB;
+        for (int k = 0; k < 8; k++)
+            succeeds(snug_alloc(c.pool, 256 * KiB, NULL, &h[k]));
+        is_u64(client_stats(c.pool).committed_bytes - client_stats(c.pool).bounce_bytes, 2 * MiB, "full as committed");
+        for (int k = 0; k < 8; k += 2)
+            succeeds(snug_free(c.pool, h[k]));
+        succeeds(snug_quote(c.pool, size, &q));
+        is_u64(client_stats(c.pool).committed_bytes - client_stats(c.pool).bounce_bytes, 2 * MiB,
+               "a quote commits nothing");
+        is_u64(q.verdict, SNUG_OK, "%" PRIu64 " KiB can be had", sizes[i].kib);
+        succeeds(snug_alloc(c.pool, size, NULL, &large));
+        is_u64(q.move_bytes, client_stats(c.pool).moved_bytes, "so many bytes moved");
+        ok((q.moves > 0) == sizes[i].moves, "%u moves", q.moves);
+        succeeds(client_close(&c));
+    }
+}
+
 static void *other_thread(void *argument) {
     *(snug_status *)argument = client_refusal().verdict;
     return NULL;
@@ -355,6 +385,7 @@ int main(void) {
     test_pinned_not_beside_a_hole();
     test_pinned_short();
     test_quote();
+    test_quote_while_growing();
     test_record();
     return done_testing();
 }
