@@ -281,6 +281,37 @@ typedef struct snug_compact_result {
  * With compaction off it does nothing and says DONE. Errors: DEVICE, INVALID. */
 SNUG_API snug_status snug_compact(snug_pool *pool, const snug_budget *budget, snug_compact_result *result);
 
+typedef enum snug_receipt_kind {
+    SNUG_RECEIPT_DEMAND,     /* room for an allocation, or for a buffer that grows */
+    SNUG_RECEIPT_RESIZE,     /* a buffer that grows: holes are brought beside it, or it goes where there is room */
+    SNUG_RECEIPT_LOW,        /* a place at the low end for what is pinned long, and its way there */
+    SNUG_RECEIPT_STEP,       /* snug_compact */
+    SNUG_RECEIPT_BACKGROUND, /* a step of the background compactor */
+    SNUG_RECEIPT_PACK        /* snug_trim */
+} snug_receipt_kind;
+
+typedef struct snug_receipt {
+    size_t            struct_size; /* set by the caller */
+    snug_receipt_kind kind;
+    snug_status       outcome; /* OK: there was room, or the step did what it could; else what the request was told */
+    uint64_t          number;  /* from 1 on, without gaps */
+    uint64_t          began_ns, spent_ns; /* by the device's clock; the caller was kept for so long, not for the copies */
+    uint64_t          waited_ns;          /* of spent_ns: for pins, and for earlier copies where too many were queued */
+    uint64_t          waited_streams;     /* a bit each: streams whose queued work its copies wait for, on the device */
+    uint64_t          asked_bytes;        /* the gap wanted; of steps: tried last */
+    uint64_t          bound_bytes;        /* live bytes in the cheapest stretch of that length: hardly a plan moves less */
+    uint64_t          moved_bytes;
+    uint64_t          largest_before_bytes, largest_after_bytes; /* hole */
+    uint32_t          plans, moves;
+    uint32_t          cancelled; /* by a client's write or free */
+    uint32_t          busy;      /* not made because of pins */
+} snug_receipt;
+
+/* The receipt of that number: each run of compaction that moved or tried to move something leaves one, and the last 256 are
+ * kept. One that has been overwritten gives the oldest there is; 0 thus the oldest. To follow them, ask for receipt.number + 1.
+ * Errors: UNKNOWN (none of that number or a later one yet), INVALID, GONE. */
+SNUG_API snug_status snug_receipt_get(snug_pool *pool, uint64_t number, snug_receipt *receipt);
+
 typedef struct snug_compactor_options {
     size_t   struct_size;
     double   start_fragmentation; /* a pass starts when 1 - largest hole / recoverable free bytes is above; default 0.30 */

@@ -1,6 +1,8 @@
 /* compactor.c: see compactor.h. */
 #include "compactor.h"
 
+#include "receipt.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <time.h>
@@ -90,10 +92,9 @@ static snug_status verdict_of(snug_pool *pool, snug__fit fit) {
     return pending ? SNUG_PENDING : SNUG_CAPACITY; /* the last: its alignment needs more than the free bytes */
 }
 
-snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset) {
+/* With the lock held, as it returns. */
+static snug_status room_make(snug_pool *pool, snug__fit fit, snug_receipt *receipt, uint32_t *node, uint32_t *offset) {
     uint64_t deadline = 0, left = pool->demand_granules_max;
-    snug__late_cancel(pool);
-    pthread_mutex_lock(&pool->lock);
     for (unsigned attempt = 0;; attempt++) {
         snug__pool_bury_dead(pool);
         if ((*node = snug__map_find(&pool->map, fit, offset)) != SNUG__NONE)
@@ -107,12 +108,14 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
         if (may)
             snug__compactor_plan(pool, fit, left);
         if (pool->plan.kind != SNUG__PLAN_NONE) {
+            snug__receipt_plan(receipt, &pool->plan);
             plan_execute(&run, fit);
             if (left != UINT64_MAX)
                 left -= run.moved_granules < left ? run.moved_granules : left;
             if (!run.busy && !run.cancelled && snug__map_find(&pool->map, fit, offset) == SNUG__NONE &&
                 pool->demand_granules_max == UINT64_MAX)
                 slide_all(&run, fit);
+            snug__receipt_run(receipt, &run);
             if ((*node = snug__map_find(&pool->map, fit, offset)) != SNUG__NONE)
                 return SNUG_OK;
             if (run.error != SNUG_OK)
@@ -131,7 +134,17 @@ snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node,
         pthread_mutex_unlock(&pool->lock);
         sched_yield();
         pthread_mutex_lock(&pool->lock);
+        receipt->waited_ns += snug__pool_now(pool) - now;
     }
+}
+
+snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset) {
+    snug__late_cancel(pool);
+    pthread_mutex_lock(&pool->lock);
+    snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_DEMAND, fit.size);
+    snug_status  status  = room_make(pool, fit, &receipt, node, offset);
+    snug__receipt_end(pool, &receipt, status);
+    return status;
 }
 
 uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit, uint64_t granules_max,
@@ -145,8 +158,12 @@ uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit
     if (pool->compaction_on) {
         snug__plan_low(snug__pool_planner(pool), &goal, limit, &pool->plan);
         if (pool->plan.kind == SNUG__PLAN_EVACUATE) {
-            snug__run run = run_demand(pool);
+            snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_LOW, fit.size);
+            snug__run    run     = run_demand(pool);
+            snug__receipt_plan(&receipt, &pool->plan);
             plan_execute(&run, fit);
+            snug__receipt_run(&receipt, &run);
+            snug__receipt_end(pool, &receipt, run.error);
         }
     }
     return snug__map_find_low(&pool->map, fit, limit, offset);
@@ -317,7 +334,13 @@ snug_status snug__compactor_step(snug_pool *pool, const snug__tidy *tidy, snug_c
         snug__late_step(&run, goal.step_max);
     pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
-    snug_compact_state state = step_move(&run, tidy, &goal);
+    bool               background = tidy->settled_only; /* else somebody's call */
+    snug_receipt       receipt = snug__receipt_begin(pool, background ? SNUG_RECEIPT_BACKGROUND : SNUG_RECEIPT_STEP, 0);
+    snug_compact_state state   = step_move(&run, tidy, &goal);
+    receipt.asked_bytes        = snug__bytes(goal.size);
+    snug__receipt_plan(&receipt, &pool->plan);
+    snug__receipt_run(&receipt, &run);
+    snug__receipt_end(pool, &receipt, run.error);
     step_report(&run, state, result);
     pthread_mutex_unlock(&pool->lock);
     return run.error;
@@ -366,11 +389,14 @@ snug_status snug__compactor_pack(snug_pool *pool) {
     uint32_t    from  = 0;
     pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
+    snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_PACK, 0);
     for (bool more = pool->compaction_on; more && error == SNUG_OK;) {
         snug__run run = run_demand(pool);
         more          = pack_items(&run) || pack_slide(&run, &from);
         error         = run.error;
+        snug__receipt_run(&receipt, &run);
     }
+    snug__receipt_end(pool, &receipt, error);
     pthread_mutex_unlock(&pool->lock);
     return error;
 }

@@ -3,6 +3,7 @@
 #include "compactor.h"
 #include "order.h"
 #include "pool.h"
+#include "receipt.h"
 
 static inline snug_status stream_open(snug_stream *stream) {
     if (snug__unlikely(!stream))
@@ -145,12 +146,15 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
             item.target     = snug__range_take(&pool->map, hole, offset, fit.size, SNUG__RANGE_TARGET,
                                                snug__range_at(&pool->map, range)->entry);
             snug__range_at(&pool->map, range)->copying = item.target != SNUG__NONE;
+            snug_receipt receipt                       = snug__receipt_begin(pool, SNUG_RECEIPT_LOW, fit.size);
             pthread_mutex_unlock(&pool->lock);
             if (item.target != SNUG__NONE)
                 snug__move_items(&run, &item, 1, false);
-        } else {
-            pthread_mutex_unlock(&pool->lock);
+            pthread_mutex_lock(&pool->lock);
+            snug__receipt_run(&receipt, &run);
+            snug__receipt_end(pool, &receipt, run.error);
         }
+        pthread_mutex_unlock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->mover);
 }

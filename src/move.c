@@ -25,7 +25,20 @@ static void backlog_settle(snug_pool *pool, int which) {
     }
 }
 
-/* Until there is room: first by asking, then, if the run may, by waiting for part of the stream, then for all of it. */
+/* Waits for part of the stream, then for all of it; at last for what has no stamp. */
+static snug_status backlog_wait(snug__run *run, int patience) {
+    snug_pool  *pool  = run->pool;
+    uint64_t    began = snug__pool_now(pool);
+    snug_status status;
+    if (patience == 2)
+        status = pool->row->stream_sync(pool->device, stream_of(run)->native);
+    else
+        status = snug__order_stream_sync(&pool->order, stream_of(run), patience == 0);
+    run->waited_ns += snug__pool_now(pool) - began;
+    return status;
+}
+
+/* Until there is room: first by asking, then, if the run may, by waiting. */
 static bool backlog_make_room(snug__run *run, uint32_t ops) {
     snug_pool     *pool = run->pool;
     snug__backlog *b    = &pool->backlog[run->which];
@@ -39,14 +52,12 @@ static bool backlog_make_room(snug__run *run, uint32_t ops) {
             run->full = true;
             return false;
         }
-        if (patience == 2) { /* not all of it has a stamp */
-            if (run_failed(run, pool->row->stream_sync(pool->device, stream_of(run)->native)))
-                return false;
+        if (run_failed(run, backlog_wait(run, patience)))
+            return false;
+        if (patience == 2) {
             *b = (snug__backlog){.ops = 0};
             return true;
         }
-        if (run_failed(run, snug__order_stream_sync(&pool->order, stream_of(run), patience == 0)))
-            return false;
     }
     return true;
 }
@@ -84,6 +95,19 @@ static bool patient(const snug__run *run) {
     return snug__pool_now(run->pool) < run->deadline_ns;
 }
 
+/* Somebody's short pin is in the way. */
+static void pin_wait(snug__run *run) {
+    uint64_t began = snug__pool_now(run->pool);
+    sched_yield();
+    run->waited_ns += snug__pool_now(run->pool) - began;
+}
+
+static void pin_wait_unlocked(snug__run *run) {
+    pthread_mutex_unlock(&run->pool->lock);
+    pin_wait(run);
+    pthread_mutex_lock(&run->pool->lock);
+}
+
 /* One move on its way. */
 typedef struct motion {
     snug__entry *entry;
@@ -103,7 +127,7 @@ static bool motion_begin(snug__run *run, motion *motion) {
             run->busy += status == SNUG_BUSY;
             return false;
         }
-        sched_yield();
+        pin_wait(run);
     }
     motion->slot = snug__word_current(atomic_load(&motion->entry->word));
     return true;
@@ -112,7 +136,10 @@ static bool motion_begin(snug__run *run, motion *motion) {
 static snug_status wait_for(snug__run *run, snug__stamp stamp) {
     uint64_t    before = atomic_load_explicit(&stream_of(run)->waits, memory_order_relaxed);
     snug_status status = snug__order_wait(&run->pool->order, stream_of(run), stamp);
-    ops_count(run, (uint32_t)(atomic_load_explicit(&stream_of(run)->waits, memory_order_relaxed) - before));
+    uint64_t    waits  = atomic_load_explicit(&stream_of(run)->waits, memory_order_relaxed) - before;
+    ops_count(run, (uint32_t)waits);
+    if (waits)
+        run->waited_mask |= stamp.mask & ~(UINT64_C(1) << stream_of(run)->bit);
     return status;
 }
 
@@ -218,7 +245,6 @@ static void item_done(snug__run *run, const snug__item *item, motion *motion, sn
 /* Publishes or undoes; an item that only readers hold is tried again while the deadline lasts. */
 static void item_finish(snug__run *run, const snug__item *item, motion *motion, bool ordered, snug__stamp stamp,
                         bool keep_gap) {
-    snug_pool  *pool = run->pool;
     snug__stamp fence;
     for (;;) {
         snug_status status = ordered ? motion_publish(run, motion, stamp, &fence) : SNUG_STALE;
@@ -230,9 +256,7 @@ static void item_finish(snug__run *run, const snug__item *item, motion *motion, 
             run->busy += status == SNUG_BUSY;
             break;
         }
-        pthread_mutex_unlock(&pool->lock);
-        sched_yield();
-        pthread_mutex_lock(&pool->lock);
+        pin_wait_unlocked(run);
     }
     snug__entry_give_up(motion->entry, motion->generation);
     item_undo(run, item, stamp);
@@ -340,6 +364,7 @@ static snug_status slide_over_itself(snug__run *run, motion *motion, snug__stamp
     bool touched    = false;
     status          = slide_pieces(&whole, motion, &touched);
     run->begun      = true;
+    run->waited_ns  = whole.waited_ns;
     if (status == SNUG_OK)
         return SNUG_OK;
     if (touched) { /* part of it is overwritten: no address is right any more */
@@ -381,8 +406,7 @@ static bool step_over(snug__run *run, const snug__slide *slide, uint32_t live, m
             snug__order_unite(&pool->order, snug__range_at(&pool->map, slide->gap)->fence, stamp);
         do
             status = motion_publish(run, motion, stamp, &fence);
-        while (status == SNUG_BUSY && patient(run) &&
-               (pthread_mutex_unlock(&pool->lock), sched_yield(), pthread_mutex_lock(&pool->lock), true));
+        while (status == SNUG_BUSY && patient(run) && (pin_wait_unlocked(run), true));
         if (over)
             pool->bounce_fence = stamp;
         if (status == SNUG_OK) {

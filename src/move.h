@@ -23,8 +23,10 @@ typedef struct snug__run {
     uint32_t    moves, cancelled;
     uint32_t    busy; /* moves that pins kept from being made */
     uint64_t    moved_granules;
-    snug_status error; /* DEVICE, LOST: the run has stopped */
-    bool        full;  /* stopped because too much is queued, or by stop_ns */
+    uint64_t    waited_ns;   /* on the host: for pins, and for copies where too many were queued */
+    uint64_t    waited_mask; /* streams that its copies wait for */
+    snug_status error;       /* DEVICE, LOST: the run has stopped */
+    bool        full;        /* stopped because too much is queued, or by stop_ns */
 } snug__run;
 
 /* Carries out items (sources marked copying, targets reserved), without the lock. keep_gap: what they leave becomes gap,

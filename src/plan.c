@@ -103,6 +103,8 @@ static void windows_find(snug__planner planner, const snug__goal *goal, bool ask
         uint64_t slack = slide ? goal->alignment - 1 : 0;
         while (slide ? sum.free >= goal->size + slack : window_wide(planner, goal, first, at(planner, last))) {
             uint64_t cost = sum.live + (uint64_t)sum.count * goal->overhead;
+            if (!slide && (!plan->bound || sum.live < plan->bound))
+                plan->bound = sum.live;
             if (!sum.held && cost <= goal->granules_max && (slide || sum.count <= SNUG__PLAN_ITEMS_MAX) &&
                 window_starts(planner, first, slide))
                 window_keep(plan, (snug__window){first, last, sum.count, sum.live, cost, slide});
@@ -331,7 +333,7 @@ static bool plan_relief(snug__planner planner, const snug__goal *goal, snug__pla
 static void plan_clear(snug__plan *plan) {
     plan->kind  = SNUG__PLAN_NONE;
     plan->first = plan->last = SNUG__NONE;
-    plan->granules = plan->least = 0;
+    plan->granules = plan->least = plan->bound = 0;
     plan->moves = plan->count = plan->windows_count = 0;
     plan->cut                                       = false;
 }

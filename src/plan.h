@@ -47,10 +47,11 @@ typedef struct snug__plan {
     snug__plan_kind kind;
     uint32_t        first, last; /* nodes of the window; SLIDE: the hole carried is first, up to last at most */
     uint64_t        granules;    /* that it moves, all steps together */
-    uint64_t        least;       /* SNUG__PLAN_NONE for lack of budget: the step_max that would do */
-    uint32_t        moves;       /* likewise */
-    uint32_t        count;       /* items of this step */
-    bool            cut;         /* more steps are needed */
+    uint64_t        bound; /* live granules in the cheapest stretch as long as the gap; 0: there is no such stretch */
+    uint64_t        least; /* SNUG__PLAN_NONE for lack of budget: the step_max that would do */
+    uint32_t        moves; /* likewise */
+    uint32_t        count; /* items of this step */
+    bool            cut;   /* more steps are needed */
     snug__window    windows[SNUG__PLAN_WINDOWS_MAX];
     uint32_t        windows_count;
     snug__item      items[SNUG__PLAN_ITEMS_MAX];

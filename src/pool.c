@@ -90,8 +90,8 @@ static void shell_clear(snug_pool *pool) {
     memset(pool->refused, 0, sizeof pool->refused);
     pool->live_bytes = pool->pinned_granules = pool->largest_request = pool->requests = pool->granted = 0;
     pool->moved_bytes = pool->moves_published = pool->moves_cancelled = pool->slides = pool->steps = 0;
-    pool->demand_plans = pool->background_passes = pool->back_offs = 0;
-    pool->copy_bytes_per_second                                    = 0;
+    pool->demand_plans = pool->background_passes = pool->back_offs = pool->receipts_made = 0;
+    pool->copy_bytes_per_second                                                          = 0;
     atomic_store(&pool->mover_copies, 0);
     atomic_store(&pool->client_copies, 0);
 }

@@ -20,7 +20,7 @@ enum { SNUG__POOL_NONE, SNUG__POOL_OPEN, SNUG__POOL_LOST };
 
 enum { SNUG__BACKGROUND = 0, SNUG__DEMAND = 1 }; /* the two mover streams */
 
-enum { SNUG__TAGS_MAX = 4096 };
+enum { SNUG__TAGS_MAX = 4096, SNUG__RECEIPTS_MAX = 256 };
 
 /* What is spent at most on bringing a buffer that will be pinned long to the low end. */
 #define SNUG__LOW_COST_MAX (UINT64_C(16) << 20)
@@ -105,6 +105,8 @@ struct snug_pool {
     uint64_t         moved_bytes, moves_published, moves_cancelled, slides;
     uint64_t         moved_at_ns; /* the last move */
     uint64_t         steps, demand_plans, background_passes, back_offs;
+    snug_receipt     receipts[SNUG__RECEIPTS_MAX]; /* by number, modulo */
+    uint64_t         receipts_made;
     _Atomic uint64_t mover_copies, client_copies;
 
     snug__compactor compactor;

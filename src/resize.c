@@ -3,6 +3,7 @@
 #include "resize.h"
 
 #include "compactor.h"
+#include "receipt.h"
 #include "refusal.h"
 
 #include <sched.h>
@@ -118,13 +119,15 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
     item.target       = snug__range_take(&pool->map, node, offset, r->granules, SNUG__RANGE_TARGET, old->entry);
     if (item.target == SNUG__NONE)
         return SNUG_NO_MEMORY;
-    old->copying = 1;
+    snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_RESIZE, r->granules);
+    old->copying         = 1;
     pthread_mutex_unlock(&pool->lock);
     snug__move_items(&run, &item, 1, false);
     pthread_mutex_lock(&pool->lock);
-    if (run.moves == 0)
-        return run.error != SNUG_OK ? run.error : SNUG_BUSY;
-    return SNUG_OK;
+    snug_status status = run.moves ? SNUG_OK : run.error != SNUG_OK ? run.error : SNUG_BUSY;
+    snug__receipt_run(&receipt, &run);
+    snug__receipt_end(pool, &receipt, status);
+    return status;
 }
 
 /* As few neighbours as will do; after a slide all there are, since alignments can leave less than the holes add up to. What
@@ -143,8 +146,9 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
     snug_pool *pool = r->pool;
     snug__run  run  = {
           .pool = pool, .which = SNUG__DEMAND, .may_wait = true, .deadline_ns = snug__pool_now(pool) + pool->pin_wait_ns};
-    uint32_t    node  = r->entry->range;
-    snug__slide slide = {.alignment = 1, .beside = node, .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
+    uint32_t     node    = r->entry->range;
+    snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_RESIZE, r->extra);
+    snug__slide  slide   = {.alignment = 1, .beside = node, .granules_max = UINT64_MAX, .moves_max = UINT32_MAX};
     if (last != SNUG__NONE && last != snug__range_at(&pool->map, node)->next) {
         snug__range_set_kind(&pool->map, last, SNUG__RANGE_GAP);
         slide.gap = last;
@@ -164,9 +168,12 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
         snug__move_slide(&run, &slide);
         snug__gaps_free(&pool->map);
     }
+    snug_status status = run.moves == 0 && (run.busy || run.cancelled) ? SNUG_PINNED : SNUG_TIMEOUT;
     if (run.error != SNUG_OK)
-        return run.error;
-    return run.moves == 0 && (run.busy || run.cancelled) ? SNUG_PINNED : SNUG_TIMEOUT;
+        status = run.error;
+    snug__receipt_run(&receipt, &run);
+    snug__receipt_end(pool, &receipt, status == SNUG_TIMEOUT ? SNUG_OK : status);
+    return status;
 }
 
 /* One try at growing. TIMEOUT: something has moved, look again. BUSY: the buffer itself was pinned, or written while it
