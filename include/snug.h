@@ -147,7 +147,8 @@ SNUG_API const char *snug_device_error(void);
  * Errors: INVALID (the device doesn't know this stream), NO_MEMORY, DEVICE. */
 SNUG_API snug_status snug_stream_attach(snug_pool *pool, void *native, snug_stream **stream);
 
-/* Legal with work pending: the library remembers it until it has run. Errors: GONE. */
+/* Legal with work pending: the library records one more event on the stream, and remembers what is before it until it has
+ * run. Errors: GONE. */
 SNUG_API snug_status snug_stream_detach(snug_stream *stream);
 
 /* Waits on the host until everything enqueued on the stream so far has run. Errors: DEVICE. */
