@@ -1,62 +1,7 @@
 /* move.c - the mover on a real pool: contents through evacuations and slides, cancelled moves, late moves. */
 #include "tap.h"
 
-#include "compactor.h"
-#include "fixture.h"
-
-enum { G = SNUG_GRANULE };
-
-static snug_pool  *pool;
-static client      c;
-static snug_handle victim; /* of the hooks */
-
-static void open_pool(uint64_t granules) {
-    pool = pool_of(granules);
-    c    = client_make(pool);
-}
-
-static void close_pool(void) {
-    hooks.before_move = NULL;
-    succeeds(snug_pool_check(pool));
-    client_end(c);
-    succeeds(snug_pool_destroy(pool));
-}
-
-/* A buffer with contents of its own, told by its handle. */
-static snug_handle put(uint64_t granules) {
-    snug_handle handle = must_alloc(pool, granules);
-    buffer_fill(c, handle, granules * G, handle);
-    return handle;
-}
-
-static bool holds(snug_handle handle, uint64_t granules) {
-    return buffer_holds(c, handle, granules * G, handle);
-}
-
-static void drop(snug_handle handle) {
-    if (snug_free(pool, handle) != SNUG_OK)
-        bail_out("not freed");
-}
-
-/* Carries the lowest hole up, or the highest down, past so many buffers. */
-static snug__run slide(bool up, uint32_t moves) {
-    snug__run run = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true, .deadline_ns = snug__pool_now(pool) + 1000000};
-    pthread_mutex_lock(&pool->mover);
-    pthread_mutex_lock(&pool->lock);
-    uint32_t node = up ? pool->map.first : pool->map.last;
-    while (node != SNUG__NONE && snug__range_at(&pool->map, node)->kind != SNUG__RANGE_FREE)
-        node = up ? snug__range_at(&pool->map, node)->next : snug__range_at(&pool->map, node)->previous;
-    if (node != SNUG__NONE) {
-        snug__range_set_kind(&pool->map, node, SNUG__RANGE_GAP);
-        snug__slide how = {.gap = node, .up = up, .alignment = 1, .beside = SNUG__NONE, .granules_max = UINT64_MAX,
-                           .moves_max = moves};
-        snug__move_slide(&run, &how);
-        snug__gaps_free(&pool->map);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    pthread_mutex_unlock(&pool->mover);
-    return run;
-}
+#include "move_world.h"
 
 /* ------------------------------------------------------------------------------------------------ contents */
 
