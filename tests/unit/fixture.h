@@ -369,6 +369,20 @@ static inline snug_pool *pool_laid_out(const char *text, uint64_t unit, snug_poo
     return pool;
 }
 
+/* From now on no range can be cut in two, but for what may not fail; what was free to begin with goes granule by granule to get
+ * there. Returns what nodes_give takes to let it be cut again. */
+static inline uint32_t nodes_use_up(snug_pool *pool) {
+    uint32_t max        = pool->map.nodes_max;
+    pool->map.nodes_max = pool->map.nodes_made;
+    while (snug__map_ready(&pool->map))
+        must_alloc(pool, 1);
+    return max;
+}
+
+static inline void nodes_give(snug_pool *pool, uint32_t max) {
+    pool->map.nodes_max = max;
+}
+
 static inline snug_stats stats_of(snug_pool *pool) {
     snug_stats s = {.struct_size = sizeof s};
     if (snug_stats_get(pool, &s) != SNUG_OK)
