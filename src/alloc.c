@@ -43,10 +43,8 @@ void snug__pool_count(snug_pool *pool, snug__entry *entry, uint64_t size_before,
     else
         pool->bytes.freed += size_before - size_now;
     raise_peak(&pool->bytes.peak, pool->bytes.current);
-    if (tag) {
-        tag->live_bytes += size_now - size_before;
-        raise_peak(&tag->peak_bytes, tag->live_bytes);
-    }
+    tag->live_bytes += size_now - size_before;
+    raise_peak(&tag->peak_bytes, tag->live_bytes);
 }
 
 void snug__pool_resized(snug_pool *pool, snug__entry *entry, uint64_t size) {
@@ -59,8 +57,7 @@ static void count_buffer(snug_pool *pool, snug__entry *entry, bool born) {
     pool->buffers.current += born ? 1 : -(uint64_t)1;
     *(born ? &pool->buffers.allocated : &pool->buffers.freed) += 1;
     raise_peak(&pool->buffers.peak, pool->buffers.current);
-    if (tag)
-        tag->buffers += born ? 1 : -(uint64_t)1;
+    tag->buffers += born ? 1 : -(uint64_t)1;
 }
 
 /* ------------------------------------------------------------------------------------------------ alloc */
@@ -288,7 +285,7 @@ snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options 
         pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         status = settle_in(pool, &request, entry, node, offset);
-    else if (status >= SNUG_LIMIT && status <= SNUG_DEVICE)
+    else if (status <= SNUG_DEVICE) /* a verdict, not LOST and the like */
         status = snug__refusal_make(pool, status, size, request.alignment);
     if (status == SNUG_OK) {
         entry_describe(pool, entry, &request, o.tag);

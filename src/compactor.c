@@ -120,9 +120,10 @@ static snug_status room_make(snug_pool *pool, snug__fit fit, snug_receipt *recei
                 return SNUG_OK;
             if (run.error != SNUG_OK)
                 return run.error;
+            verdict =
+                run.busy || run.cancelled ? SNUG_PINNED : verdict_of(pool, fit); /* others may have freed meanwhile */
             if (!run.busy && !run.cancelled && !run.moves)
                 return snug__map_ready(&pool->map) ? verdict : SNUG_NO_MEMORY;
-            verdict = run.busy || run.cancelled ? SNUG_PINNED : verdict;
         } else if (verdict != SNUG_PENDING || !may) {
             return !may || snug__map_ready(&pool->map) ? verdict : SNUG_NO_MEMORY;
         }
@@ -304,7 +305,7 @@ static snug_compact_state step_move(snug__run *run, const snug__tidy *tidy, snug
     pool->plan.least = 0;
     if (goal->step_max == 0) { /* a budget below a granule */
         pool->plan.least = 1;
-        return tidy_enough(pool, tidy) ? SNUG_COMPACT_DONE : SNUG_COMPACT_BLOCKED;
+        return tidy_enough(pool, tidy) && !pool->late.active ? SNUG_COMPACT_DONE : SNUG_COMPACT_BLOCKED;
     }
     if (pool->jumble) {
         step_jumble(run, goal);

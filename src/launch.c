@@ -140,7 +140,7 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
     if (fit.size && fit.size <= cost) {
         uint32_t hole = snug__compactor_room_low(pool, fit, limit, cost - fit.size, &offset);
         live          = snug__word_status(atomic_load(&entry->word), snug__handle_generation(handle)) == SNUG_OK;
-        if (hole != SNUG__NONE && live && entry->range == range && snug__range_at(&pool->map, range)->offset > offset) {
+        if (hole != SNUG__NONE && live) { /* then it is where it was: nobody else moves, and the place is below limit */
             snug__run  run  = {.pool = pool, .which = SNUG__DEMAND, .may_wait = true};
             snug__item item = {.source = range, .size = fit.size, .generation = snug__handle_generation(handle)};
             item.target     = snug__range_take(&pool->map, hole, offset, fit.size, SNUG__RANGE_TARGET,

@@ -42,7 +42,7 @@ static snug_status backlog_wait(snug__run *run, int patience) {
 static bool backlog_make_room(snug__run *run, uint32_t ops) {
     snug_pool     *pool = run->pool;
     snug__backlog *b    = &pool->backlog[run->which];
-    for (int patience = 0; b->ops + ops > SNUG__OPS_MAX; patience++) {
+    for (int patience = 0;; patience++) {
         if (run_failed(run, snug__order_poll(&pool->order)))
             return false;
         backlog_settle(pool, run->which);
@@ -59,7 +59,6 @@ static bool backlog_make_room(snug__run *run, uint32_t ops) {
             return true;
         }
     }
-    return true;
 }
 
 /* Is there room for so many more operations, so that the mover's stream never blocks whoever enqueues? */
