@@ -7,7 +7,9 @@
 #include <sched.h>
 #include <time.h>
 
-enum { ATTEMPTS_MAX = 64, JUMBLE_MOVES = 64, JUMBLE_SLIDES = 4 };
+/* SETBACKS: of plans of several steps, of which a later one finds more to do than the first had left. They can undo each other's
+ * work for ever; then comes a plan of one step. */
+enum { ATTEMPTS_MAX = 64, SETBACKS_MAX = 2, JUMBLE_MOVES = 64, JUMBLE_SLIDES = 4 };
 
 static snug__run run_demand(snug_pool *pool) {
     return (snug__run){
@@ -25,9 +27,10 @@ static snug__goal goal_demand(snug_pool *pool, snug__fit fit) {
 
 /* ------------------------------------------------------------------------------------------------ room on demand */
 
-void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max) {
+void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max, bool whole) {
     snug__goal goal   = goal_demand(pool, fit);
     goal.granules_max = granules_max;
+    goal.whole        = whole;
     goal.idle_only    = true;
     snug__plan_room(snug__pool_planner(pool), &goal, &pool->plan);
     if (pool->plan.kind != SNUG__PLAN_NONE)
@@ -37,7 +40,7 @@ void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max)
 }
 
 /* With the lock held, as it returns. */
-static void plan_execute(snug__run *run, snug__fit fit) {
+static void plan_execute(snug__run *run) {
     snug_pool  *pool = run->pool;
     snug__plan *plan = &pool->plan;
     pool->demand_plans++;
@@ -47,15 +50,15 @@ static void plan_execute(snug__run *run, snug__fit fit) {
         pthread_mutex_lock(&pool->lock);
     } else {
         snug__slide slide = {.gap          = plan->first,
-                             .up           = true,
-                             .size         = fit.size,
-                             .alignment    = fit.alignment,
+                             .up           = !plan->up,
+                             .size         = plan->size,
+                             .alignment    = plan->alignment,
                              .beside       = SNUG__NONE,
                              .granules_max = UINT64_MAX,
                              .moves_max    = UINT32_MAX};
         snug__move_slide(run, &slide);
     }
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
 }
 
 /* Alignments above the granule can make a planned slide fall short of what it promised. Then everything slides down as far
@@ -74,7 +77,7 @@ static void slide_all(snug__run *run, snug__fit fit) {
                          .granules_max = UINT64_MAX,
                          .moves_max    = UINT32_MAX};
     snug__move_slide(run, &slide);
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
 }
 
 /* Why there is no room, as the map stands. */
@@ -95,6 +98,8 @@ static snug_status verdict_of(snug_pool *pool, snug__fit fit) {
 /* With the lock held, as it returns. */
 static snug_status room_make(snug_pool *pool, snug__fit fit, snug_receipt *receipt, uint32_t *node, uint32_t *offset) {
     uint64_t deadline = 0, left = pool->demand_granules_max;
+    uint64_t expected = UINT64_MAX; /* granules still to be moved by what was planned last */
+    unsigned setbacks = 0;
     for (unsigned attempt = 0;; attempt++) {
         snug__pool_bury_dead(pool);
         if ((*node = snug__map_find(&pool->map, fit, offset)) != SNUG__NONE)
@@ -106,14 +111,17 @@ static snug_status room_make(snug_pool *pool, snug__fit fit, snug_receipt *recei
         bool may        = pool->compaction_on && !fit.settled && pool->map.granules[SNUG__RANGE_FREE] >= fit.size;
         pool->plan.kind = SNUG__PLAN_NONE;
         if (may)
-            snug__compactor_plan(pool, fit, left);
+            snug__compactor_plan(pool, fit, left, setbacks >= SETBACKS_MAX);
         if (pool->plan.kind != SNUG__PLAN_NONE) {
+            setbacks += pool->plan.granules > expected;
+            expected = pool->plan.granules;
             snug__receipt_plan(receipt, &pool->plan);
-            plan_execute(&run, fit);
+            plan_execute(&run);
             if (left != UINT64_MAX)
                 left -= run.moved_granules < left ? run.moved_granules : left;
-            if (!run.busy && !run.cancelled && snug__map_find(&pool->map, fit, offset) == SNUG__NONE &&
-                pool->demand_granules_max == UINT64_MAX)
+            expected -= run.moved_granules < expected ? run.moved_granules : expected;
+            if (!run.busy && !run.cancelled && !pool->plan.cut && pool->demand_granules_max == UINT64_MAX &&
+                snug__map_find(&pool->map, fit, offset) == SNUG__NONE)
                 slide_all(&run, fit);
             snug__receipt_run(receipt, &run);
             if ((*node = snug__map_find(&pool->map, fit, offset)) != SNUG__NONE)
@@ -162,7 +170,7 @@ uint32_t snug__compactor_room_low(snug_pool *pool, snug__fit fit, uint32_t limit
             snug_receipt receipt = snug__receipt_begin(pool, SNUG_RECEIPT_LOW, fit.size);
             snug__run    run     = run_demand(pool);
             snug__receipt_plan(&receipt, &pool->plan);
-            plan_execute(&run, fit);
+            plan_execute(&run);
             snug__receipt_run(&receipt, &run);
             snug__receipt_end(pool, &receipt, run.error);
         }
@@ -214,13 +222,13 @@ static void step_late(snug__run *run, snug__goal *goal) {
     uint64_t   granules = goal->step_max;
     goal->step_max      = pool->plan.least;
     goal->moves_max     = 1;
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
     snug__plan_room(snug__pool_planner(pool), goal, &pool->plan);
     if (pool->plan.kind != SNUG__PLAN_EVACUATE || pool->plan.count != 1) {
         snug__plan_undo(snug__pool_planner(pool), &pool->plan);
         return;
     }
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
     pthread_mutex_unlock(&pool->lock);
     snug__late_begin(run, &pool->plan.items[0]);
     if (pool->late.active)
@@ -233,7 +241,7 @@ static void step_plan(snug__run *run, snug__goal *goal) {
     snug__plan *plan = &pool->plan;
     if (plan->kind == SNUG__PLAN_SLIDE) {
         snug__slide slide = {.gap          = plan->first,
-                             .up           = true,
+                             .up           = !plan->up,
                              .settled_only = goal->settled_only,
                              .size         = goal->size,
                              .alignment    = 1,
@@ -248,7 +256,7 @@ static void step_plan(snug__run *run, snug__goal *goal) {
     } else {
         step_late(run, goal);
     }
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
 }
 
 static void step_jumble(snug__run *run, snug__goal *goal) {
@@ -275,7 +283,7 @@ static void step_jumble(snug__run *run, snug__goal *goal) {
                          .granules_max = goal->step_max - pool->plan.granules,
                          .moves_max    = left < JUMBLE_SLIDES ? left : JUMBLE_SLIDES};
     snug__move_slide(run, &slide);
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
 }
 
 static void step_report(const snug__run *run, snug_compact_state state, snug_compact_result *result) {
@@ -379,7 +387,7 @@ static bool pack_slide(snug__run *run, uint32_t *from) {
                          .moves_max    = UINT32_MAX};
     snug__move_slide(run, &slide);
     offset = snug__range_at(&pool->map, slide.gap)->offset;
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
     *from = offset + 1; /* past what stopped it */
     return true;
 }

@@ -10,9 +10,9 @@
  * OK, *node and *offset say where; else the verdict (LIMIT is the caller's to find). */
 snug_status snug__compactor_room(snug_pool *pool, snug__fit fit, uint32_t *node, uint32_t *offset);
 
-/* With the pool's lock held: makes the plan for such a gap in pool->plan, if there is one that moves no more than granules_max.
+/* With the pool's lock held: makes the plan for such a gap in pool->plan, if there is one that moves no more than granules_max; whole: in one step.
  * Prefers what nobody has pinned just now; else it takes what there is, to be waited for while it moves. */
-void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max);
+void snug__compactor_plan(snug_pool *pool, snug__fit fit, uint64_t granules_max, bool whole);
 
 /* The same at the lowest address that costs no more than moving granules_max. Falls back to the lowest hole. SNUG__NONE with
  * the lock held: none. */

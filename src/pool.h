@@ -114,7 +114,7 @@ struct snug_pool {
 };
 
 static inline snug__planner snug__pool_planner(snug_pool *pool) {
-    return (snug__planner){&pool->map, &pool->handles};
+    return (snug__planner){&pool->map, &pool->handles, &pool->lock};
 }
 
 static inline uint64_t snug__pool_now(snug_pool *pool) {

@@ -33,7 +33,7 @@ static uint64_t measure_rate(snug_pool *pool) {
 
 /* Under mover and lock. False: no plan makes such a gap. */
 static bool quote_plan(snug_pool *pool, snug__fit fit, snug_quotation *q) {
-    snug__compactor_plan(pool, fit, pool->demand_granules_max);
+    snug__compactor_plan(pool, fit, pool->demand_granules_max, false);
     if (pool->plan.kind == SNUG__PLAN_NONE)
         return false;
     q->move_bytes = snug__bytes(pool->plan.granules);

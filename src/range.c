@@ -269,6 +269,9 @@ static uint32_t range_insert(snug__map *map, uint32_t previous, snug__range valu
 }
 
 static void range_remove(snug__map *map, uint32_t node) {
+    const snug__range *range = snug__range_at(map, node);
+    if (snug__unlikely(map->removed != NULL))
+        map->removed(map->removed_context, node, range->previous != SNUG__NONE ? range->previous : range->next);
     delist(map, node);
     unlink_node(map, node);
     node_drop(map, node);

@@ -27,7 +27,8 @@ typedef struct snug__range {
     uint8_t     kind;
     uint8_t     copying : 1; /* LIVE: a mover has it in its plan */
     uint8_t     fixed : 1;   /* LIVE: pinned long, or immovable */
-    uint8_t     held : 1;    /* LIVE: the planner's mark: not to be moved by the plan in the making */
+    uint8_t     held : 1;    /* LIVE: the planner's marks: not to be moved by the plan in the making; */
+    uint8_t     read : 1;    /* not to be slid over by it */
     uint16_t    bin;         /* of free ones */
     snug__stamp fence;       /* FREE, GAP, TARGET, ORPHAN: what must have run before the range may be touched */
 } snug__range;
@@ -47,6 +48,8 @@ typedef struct snug__map {
     uint32_t     bins[SNUG__BIN_ROWS][SNUG__BIN_COLUMNS];
     uint32_t     gaps;    /* list of the ranges of that kind: all of the one plan that may be under way */
     uint64_t     changes; /* grows with every free and take: has anything changed? */
+    void (*removed)(void *context, uint32_t node, uint32_t neighbour); /* who follows nodes is told of each that goes */
+    void *removed_context;
 } snug__map;
 
 snug_status snug__map_open(snug__map *map, snug__order *order, uint32_t limit, uint32_t ranges_max);

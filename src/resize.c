@@ -159,14 +159,14 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
     }
     /* the buffer may have been freed, and its node be another's, while the lock was away */
     bool ours = snug__word_status(atomic_load(&r->entry->word), r->generation) == SNUG_OK && r->entry->range == node;
-    snug__gaps_free(&pool->map);
+    snug__plan_gaps_free(snug__pool_planner(pool));
     if (first != SNUG__NONE && ours && snug__range_at(&pool->map, first)->kind == SNUG__RANGE_FREE &&
         snug__range_at(&pool->map, first)->offset < snug__range_at(&pool->map, node)->offset) {
         snug__range_set_kind(&pool->map, first, SNUG__RANGE_GAP);
         slide.gap = first;
         slide.up  = true;
         snug__move_slide(&run, &slide);
-        snug__gaps_free(&pool->map);
+        snug__plan_gaps_free(snug__pool_planner(pool));
     }
     snug_status status = run.moves == 0 && (run.busy || run.cancelled) ? SNUG_PINNED : SNUG_TIMEOUT;
     if (run.error != SNUG_OK)

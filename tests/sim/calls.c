@@ -509,8 +509,8 @@ static bool do_quote(world *w, arena *a, op o, dice *d) {
         return false;
     snug_stats_get(a->pool, &after);
     EXPECT(q.verdict == status, "quoted %s, was %s", snug_status_name(q.verdict), snug_status_name(status));
-    EXPECT(status != SNUG_OK ||
-               (q.moves == after.moves - before.moves && q.move_bytes == after.moved_bytes - before.moved_bytes),
+    uint64_t moved = after.moved_bytes - before.moved_bytes; /* later steps of a plan may find something cheaper */
+    EXPECT(status != SNUG_OK || (moved <= q.move_bytes && (moved > 0) == (q.move_bytes > 0)),
            "quoted %u moves of %" PRIu64 " bytes, was %" PRIu64 " of %" PRIu64, q.moves, q.move_bytes,
            after.moves - before.moves, after.moved_bytes - before.moved_bytes);
     return true;

@@ -9,7 +9,7 @@
 static world      w;
 static snug__plan plan;
 
-#define PLANNER ((snug__planner){&w.map, &w.handles})
+#define PLANNER ((snug__planner){&w.map, &w.handles, NULL})
 
 /* The map of "l10 f20 x5": live, free, fixed ranges of those sizes, in address order. */
 static inline void lay_out(const char *text) {
@@ -66,13 +66,15 @@ static inline void slide_execute(const snug__goal *goal) {
             snug__gap_absorb(&w.map, gap, next);
         if (previous != SNUG__NONE && snug__range_at(&w.map, previous)->kind == SNUG__RANGE_FREE)
             snug__gap_absorb(&w.map, gap, previous);
-        next = g->next;
+        next = plan.up ? snug__range_at(&w.map, gap)->previous : snug__range_at(&w.map, gap)->next;
         if (gap_is_there(gap, goal) || next == SNUG__NONE || snug__range_at(&w.map, next)->kind != SNUG__RANGE_LIVE ||
             snug__range_at(&w.map, next)->fixed)
             break;
         uint32_t log2 = world_entry(&w, next)->alignment_log2 - 8u;
-        uint32_t to   = snug__align_up(g->offset, 1u << log2);
-        if (to >= snug__range_at(&w.map, next)->offset)
+        uint32_t from = snug__range_at(&w.map, next)->offset, to = snug__align_up(g->offset, 1u << log2);
+        if (plan.up)
+            to = (g->offset + g->size - snug__range_at(&w.map, next)->size) >> log2 << log2;
+        if (plan.up ? to <= from : to >= from)
             break;
         snug__gap_swap(&w.map, gap, next, to, SNUG__STAMP_NONE);
     }
