@@ -2,7 +2,11 @@
  * range that finds no place elsewhere, a detour makes a hole for it first. */
 #include "window.h"
 
-enum { PAUSE_EVERY = 256, LOW_TRIES = 4 };
+enum {
+    PAUSE_EVERY  = 256,
+    LOW_TRIES    = 4,
+    WINDOW_TRIES = 24
+}; /* tries: of windows that may fail. Measured: more gain nothing */
 
 static snug__range *at(const snug__view *view, uint32_t node) {
     return snug__range_at(view->planner.map, node);
@@ -100,12 +104,32 @@ static bool items_place(const snug__view *view, snug__plan *plan, uint32_t *plac
     return *placed > 0;
 }
 
+/* A first look that changes nothing: are the ranges that are larger than any hole few enough to slide? */
+static bool window_hopeful(const snug__view *view, uint32_t largest) {
+    const snug__window *w     = &view->taken;
+    uint64_t            spare = w->live + w->free, need = needed(view->goal);
+    for (uint32_t node = w->first, n = 0; node != SNUG__NONE && n < 2 * w->count + 2;
+         node = at(view, node)->next, n++) {
+        const snug__range *range = at(view, node);
+        if (range->kind == SNUG__RANGE_LIVE && range->size > largest) {
+            if (view->goal->whole || spare < need + range->size)
+                return false;
+            spare -= range->size;
+        }
+        if (node == w->last)
+            return true;
+        if (n % PAUSE_EVERY == PAUSE_EVERY - 1)
+            return true; /* a long one: it will be looked at with pauses */
+    }
+    return true;
+}
+
 /* The window is evacuated, or, if the rest of it can then slide together, as much of it as fits elsewhere; a step may do a
  * part of that only. */
 static bool window_evacuate(snug__view *view, snug__plan *plan) {
     uint64_t least = plan->least;
     uint32_t placed;
-    if (!window_take_in(view, plan))
+    if (!window_hopeful(view, snug__map_largest(view->planner.map)) || !window_take_in(view, plan))
         return false;
     snug__items_sort(view->planner, plan);
     snug__items_choose(view->planner, view->goal, plan);
@@ -337,7 +361,7 @@ static void failed_add(snug__view *view, const snug__window *window) {
 
 /* Takes the first of the windows, cheapest first, that can be had: view->taken. */
 static bool windows_take(snug__view *view, bool note_failed, snug__plan *plan) {
-    uint32_t next[SNUG__LEVELS] = {0};
+    uint32_t next[SNUG__LEVELS] = {0}, tries = 0;
     for (;;) {
         unsigned            level  = 0;
         const snug__window *window = NULL;
@@ -349,6 +373,8 @@ static bool windows_take(snug__view *view, bool note_failed, snug__plan *plan) {
         if (!window)
             return false;
         next[level]++;
+        if (level < SNUG__SLIDING && tries++ >= WINDOW_TRIES)
+            continue;
         view->taken = *window;
         if (level < SNUG__SLIDING ? window_evacuate(view, plan) : window_slide(view, plan))
             return true;

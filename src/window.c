@@ -54,22 +54,31 @@ void snug__view_close(snug__view *view) {
 
 /* ------------------------------------------------------------------------------------------------ sums */
 
-static void sums_add(const snug__view *view, snug__sums *sums, const snug__range *range, int sign) {
-    int64_t size = sign * (int64_t)range->size;
-    sums->nodes += sign;
+static void sums_add(const snug__view *view, snug__sums *sums, const snug__range *range) {
+    sums->nodes++;
     if (range->kind == SNUG__RANGE_FREE) {
-        sums->free += size;
+        sums->free += range->size;
         return;
     }
-    sums->live += size;
-    sums->fits += range->size <= view->fitting ? size : 0;
-    sums->count += sign;
-    sums->held += range->held ? sign : 0;
-    sums->read += range->read ? sign : 0;
+    sums->live += range->size;
+    sums->fits += range->size <= view->fitting ? range->size : 0;
+    sums->count++;
+    sums->held += range->held;
+    sums->read += range->read;
 }
 
-/* Of the ranges before the cursor, which is to be added yet. */
-static void sums_again(const snug__view *view, snug__scan *scan) {
+static snug__sums sums_less(const snug__sums *a, const snug__sums *b) {
+    return (snug__sums){.live  = a->live - b->live,
+                        .free  = a->free - b->free,
+                        .fits  = a->fits - b->fits,
+                        .count = a->count - b->count,
+                        .held  = a->held - b->held,
+                        .read  = a->read - b->read,
+                        .nodes = a->nodes - b->nodes};
+}
+
+/* What the window holds before the cursor, which is to be added yet. */
+static snug__sums sums_again(const snug__view *view, snug__scan *scan) {
     snug__sums sums = {0};
     for (uint32_t node = scan->first; node != view->cursor; node = at(view->planner, node)->next) {
         const snug__range *range = at(view->planner, node);
@@ -77,28 +86,24 @@ static void sums_again(const snug__view *view, snug__scan *scan) {
             sums        = (snug__sums){0};
             scan->first = range->next;
         } else {
-            sums_add(view, &sums, range, 1);
+            sums_add(view, &sums, range);
         }
     }
-    scan->sum = sums;
+    return sums;
 }
 
 /* The others have had the lock. Sums of long windows stay roughly right, which will do to choose by. */
 static void scans_mend(snug__view *view) {
     for (unsigned level = 0; level < SNUG__LEVELS; level++) {
         snug__scan *scan = &view->scans[level];
-        snug__sums *sum  = &scan->sum;
+        snug__sums  sums = sums_less(&view->total, &scan->before);
         if (scan->first == SNUG__NONE)
             continue;
-        if (sum->nodes <= EXACT_MAX) {
-            sums_again(view, scan);
-            continue;
-        }
-        sum->held = sum->read = 0;
-        sum->live             = sum->live < 0 ? 0 : sum->live;
-        sum->free             = sum->free < 0 ? 0 : sum->free;
-        sum->fits             = sum->fits < 0 ? 0 : sum->fits;
-        sum->count            = sum->count < 0 ? 0 : sum->count;
+        if (sums.nodes <= EXACT_MAX)
+            sums = sums_again(view, scan);
+        else
+            sums.held = sums.read = 0;
+        scan->before = sums_less(&view->total, &sums);
     }
 }
 
@@ -133,40 +138,44 @@ static bool window_starts(snug__planner planner, uint32_t first, unsigned level)
     return level != SNUG__SLIDING && (previous == SNUG__NONE || at(planner, previous)->kind != SNUG__RANGE_FREE);
 }
 
-static bool level_free(const snug__goal *goal, unsigned level, const snug__sums *sum) {
+static bool level_free(const snug__view *view, unsigned level, const snug__scan *scan) {
+    int64_t free = view->total.free - scan->before.free, size = view->goal->size;
     switch (level) {
-    case SNUG__SLIDING: return sum->free >= goal->size;
-    case SNUG__FITTING: return sum->free + sum->fits >= goal->size;
-    default: return sum->free * SNUG__FITTING >= (int64_t)goal->size * level;
+    case SNUG__SLIDING: return free >= size;
+    case SNUG__FITTING: return free + view->total.fits - scan->before.fits >= size;
+    default: return free * SNUG__FITTING >= size * level;
     }
+}
+
+static uint64_t positive(int64_t value) { /* sums that aren't exact may be less than nothing */
+    return value > 0 ? (uint64_t)value : 0;
 }
 
 static void window_look(snug__view *view, unsigned level, const snug__scan *scan, uint32_t last) {
     const snug__goal *goal = view->goal;
-    const snug__sums *sum  = &scan->sum;
-    uint64_t          live = sum->live > 0 ? (uint64_t)sum->live : 0, count = sum->count > 0 ? (uint64_t)sum->count : 0;
+    snug__sums        sum  = sums_less(&view->total, &scan->before);
+    uint64_t          live = positive(sum.live), count = positive(sum.count);
     uint64_t          cost = live + count * goal->overhead;
     if (level == 0 && (!view->bound || live < view->bound))
         view->bound = live;
-    if (sum->held > 0 || cost > goal->granules_max || !window_starts(view->planner, scan->first, level))
+    if (sum.held > 0 || cost > goal->granules_max || !window_starts(view->planner, scan->first, level))
         return;
-    if (level == SNUG__SLIDING && sum->read > 0)
+    if (level == SNUG__SLIDING && sum.read > 0)
         return;
     window_keep(view, level,
                 (snug__window){.first = scan->first,
                                .last  = last,
                                .count = (uint32_t)count,
                                .live  = live,
-                               .free  = sum->free > 0 ? (uint64_t)sum->free : 0,
+                               .free  = positive(sum.free),
                                .cost  = cost});
 }
 
 /* Makes the window that ends here as short as the level allows, and keeps what it passes over. */
 static void scan_shrink(snug__view *view, unsigned level, snug__scan *scan, uint32_t last) {
-    while (level_free(view->goal, level, &scan->sum) &&
-           snug__window_wide(view->planner, view->goal, scan->first, last)) {
+    while (level_free(view, level, scan) && snug__window_wide(view->planner, view->goal, scan->first, last)) {
         window_look(view, level, scan, last);
-        sums_add(view, &scan->sum, at(view->planner, scan->first), -1);
+        sums_add(view, &scan->before, at(view->planner, scan->first));
         if (scan->first == last) {
             scan->first = SNUG__NONE;
             break;
@@ -192,6 +201,7 @@ void snug__windows_find(snug__view *view) {
     bool          barrier = true;
     view->fitting         = snug__map_largest(planner.map) / 2;
     view->cursor          = planner.map->first;
+    view->total           = (snug__sums){0};
     memset(view->counts, 0, sizeof view->counts);
     for (uint32_t n = 1; view->cursor != SNUG__NONE; n++, view->cursor = at(planner, view->cursor)->next) {
         if (n % PAUSE_EVERY == 0) {
@@ -207,11 +217,12 @@ void snug__windows_find(snug__view *view) {
             continue;
         if (range->kind == SNUG__RANGE_LIVE)
             range_ask(view, view->cursor);
+        snug__sums before = view->total;
+        sums_add(view, &view->total, range);
         for (unsigned level = 0; level < SNUG__LEVELS; level++) {
             snug__scan *scan = &view->scans[level];
             if (begin || scan->first == SNUG__NONE)
-                *scan = (snug__scan){.first = view->cursor};
-            sums_add(view, &scan->sum, range, 1);
+                *scan = (snug__scan){view->cursor, before};
             scan_shrink(view, level, scan, view->cursor);
         }
     }

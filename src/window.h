@@ -26,8 +26,8 @@ typedef struct snug__sums {
 } snug__sums;
 
 typedef struct snug__scan {
-    uint32_t   first;
-    snug__sums sum;
+    uint32_t   first;  /* node */
+    snug__sums before; /* of all before it; what the window holds is the total less this */
 } snug__scan;
 
 /* What is being looked at: every node in it is followed while the map changes. */
@@ -41,6 +41,7 @@ typedef struct snug__view {
     bool              full, slides; /* of the goal's windows: some level has as many as are kept; some slide */
     uint32_t          items_max;    /* a plan has room for now */
     uint32_t          cursor, stop, hole;
+    snug__sums        total; /* of all that the walk has passed */
     snug__scan        scans[SNUG__LEVELS];
     snug__window      windows[SNUG__LEVELS][SNUG__WINDOWS_MAX]; /* cheapest first */
     uint32_t          counts[SNUG__LEVELS];
