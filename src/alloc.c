@@ -10,6 +10,8 @@
 
 /* Under lock. A tag that finds no memory or no room any more counts as none. */
 uint16_t snug__tag_find(snug_pool *pool, const char *name) {
+    if (pool->tags_made && (!name || !*name))
+        return 0;
     char cut[SNUG_TAG_MAX + 1];
     snprintf(cut, sizeof cut, "%s", name ? name : "");
     snug__tag *tag;
@@ -167,21 +169,17 @@ static snug_status find_slowly(snug_pool *pool, const request *request, uint32_t
     }
 }
 
-/* OK or a verdict, with the lock held. */
+/* Under lock, dropped between where it takes longer. OK or a verdict. */
 static snug_status find(snug_pool *pool, const request *request, uint32_t *node, uint32_t *offset) {
-    pthread_mutex_lock(&pool->lock);
-    snug__pool_bury_dead(pool);
     *node = SNUG__NONE;
-    if (wants_low(request)) {
-        pthread_mutex_unlock(&pool->lock);
-        return find_slowly(pool, request, node, offset);
-    }
-    if (request->roomy > request->fit.size) {
+    if (!request->size)
+        return SNUG_OK;
+    if (request->roomy > request->fit.size && !wants_low(request)) {
         snug__fit roomy = request->fit;
         roomy.size      = request->roomy;
         *node           = snug__map_find(&pool->map, roomy, offset);
     }
-    if (*node == SNUG__NONE)
+    if (*node == SNUG__NONE && !wants_low(request))
         *node = snug__map_find(&pool->map, request->fit, offset);
     if (*node != SNUG__NONE)
         return SNUG_OK;
@@ -249,9 +247,8 @@ static void entry_describe(snug_pool *pool, snug__entry *entry, const request *r
     entry->tag            = snug__tag_find(pool, tag);
 }
 
-/* Without the lock. OK: the entry is one's own, not yet live. */
+/* Under lock. OK: the entry is one's own, not yet live. */
 static snug_status entry_take(snug_pool *pool, const request *request, snug__entry **entry) {
-    pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
     pool->requests++;
     if (pool->largest_request < request->size)
@@ -261,8 +258,31 @@ static snug_status entry_take(snug_pool *pool, const request *request, snug__ent
         snug__handles_give_back(&pool->handles, *entry);
         status = snug__refusal_make(pool, SNUG_LIMIT, request->size, request->alignment);
     }
-    pthread_mutex_unlock(&pool->lock);
     return status;
+}
+
+/* Under lock, dropped between where room has to be made. */
+static snug_status alloc(snug_pool *pool, const request *request, const char *tag, snug_handle *handle) {
+    snug__entry *entry;
+    snug_status  status = entry_take(pool, request, &entry);
+    if (status != SNUG_OK)
+        return status;
+    uint32_t node, offset = SNUG__NONE;
+    status = find(pool, request, &node, &offset);
+    if (status == SNUG_OK)
+        status = settle_in(pool, request, entry, node, offset);
+    else if (status <= SNUG_DEVICE) /* a verdict, not LOST and the like */
+        status = snug__refusal_make(pool, status, request->size, request->alignment);
+    if (status != SNUG_OK) {
+        snug__handles_give_back(&pool->handles, entry);
+        return status;
+    }
+    entry_describe(pool, entry, request, tag);
+    snug__pool_count(pool, entry, 0, request->size);
+    count_buffer(pool, entry, true);
+    pool->granted++;
+    *handle = snug__handles_live(&pool->handles, entry);
+    return SNUG_OK;
 }
 
 snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options *options, snug_handle *handle) {
@@ -275,27 +295,8 @@ snug_status snug_alloc(snug_pool *pool, uint64_t size, const snug_alloc_options 
         return SNUG_INVALID;
     if ((status = request_make(pool, size, options, &o, &request)) != SNUG_OK)
         return status;
-    snug__entry *entry;
-    if ((status = entry_take(pool, &request, &entry)) != SNUG_OK)
-        return status;
-    uint32_t node = SNUG__NONE, offset = SNUG__NONE;
-    if (size)
-        status = find(pool, &request, &node, &offset);
-    else
-        pthread_mutex_lock(&pool->lock);
-    if (status == SNUG_OK)
-        status = settle_in(pool, &request, entry, node, offset);
-    else if (status <= SNUG_DEVICE) /* a verdict, not LOST and the like */
-        status = snug__refusal_make(pool, status, size, request.alignment);
-    if (status == SNUG_OK) {
-        entry_describe(pool, entry, &request, o.tag);
-        snug__pool_count(pool, entry, 0, size);
-        count_buffer(pool, entry, true);
-        pool->granted++;
-        *handle = snug__handles_live(&pool->handles, entry);
-    } else {
-        snug__handles_give_back(&pool->handles, entry);
-    }
+    pthread_mutex_lock(&pool->lock);
+    status = alloc(pool, &request, o.tag, handle);
     snug__stats_check_debug(pool);
     pthread_mutex_unlock(&pool->lock);
     return status;
