@@ -279,10 +279,15 @@ static void range_remove(snug__map *map, uint32_t node) {
 
 static void range_resize(snug__map *map, uint32_t node, uint32_t offset, uint32_t size) {
     snug__range *range = snug__range_at(map, node);
-    delist(map, node);
-    range->offset = offset;
-    range->size   = size;
-    enlist(map, node);
+    range->offset      = offset;
+    if (range->kind == SNUG__RANGE_FREE && bin_of(size) != range->bin) {
+        delist(map, node);
+        range->size = size;
+        enlist(map, node);
+    } else {
+        map->granules[range->kind] += (uint64_t)size - range->size;
+        range->size = size;
+    }
 }
 
 void snug__range_set_kind(snug__map *map, uint32_t node, snug__range_kind kind) {
@@ -326,50 +331,65 @@ uint32_t snug__range_take(snug__map *map, uint32_t node, uint32_t offset, uint32
     if (!nodes_ready(map, (lead > 0) + (rest > 0)))
         return SNUG__NONE;
     snug__range part = whole;
-    if (rest) {
+    if (lead && rest) {
         part.offset = offset + size;
         part.size   = rest;
         range_insert(map, node, part);
     }
+    part.offset    = offset;
+    part.size      = size;
+    part.kind      = (uint8_t)kind;
+    part.entry     = entry;
     uint32_t taken = node;
     if (lead) {
-        part.offset = offset;
-        part.size   = size;
         range_resize(map, node, whole.offset, lead);
-        part.kind  = (uint8_t)kind;
-        part.entry = entry;
-        taken      = range_insert(map, node, part);
+        taken = range_insert(map, node, part);
+    } else if (rest) {
+        range_resize(map, node, offset + size, rest);
+        taken = range_insert(map, whole.previous, part);
     } else {
-        range_resize(map, node, offset, size);
-        snug__range_set_kind(map, node, kind);
+        delist(map, node);
+        snug__range_at(map, node)->kind  = part.kind;
         snug__range_at(map, node)->entry = entry;
+        enlist(map, node);
     }
     map->changes++;
     return taken;
 }
 
-/* Merges node with its successor, which goes. */
-static void merge_next(snug__map *map, uint32_t node, uint32_t next) {
-    snug__range *range = snug__range_at(map, node), *other = snug__range_at(map, next);
-    uint32_t     size = range->size + other->size;
-    range->fence      = snug__order_unite(map->order, range->fence, other->fence);
-    range_remove(map, next);
-    range_resize(map, node, range->offset, size);
+static bool is_free(const snug__map *map, uint32_t node) {
+    return node != SNUG__NONE && snug__range_at(map, node)->kind == SNUG__RANGE_FREE;
+}
+
+/* Gives a free range the bytes and the fence of the one beside it, which goes. */
+static void merge(snug__map *map, uint32_t into, uint32_t from) {
+    snug__range *range = snug__range_at(map, into);
+    snug__range  other = *snug__range_at(map, from);
+    uint32_t     start = range->offset < other.offset ? range->offset : other.offset;
+    range->fence       = snug__order_unite(map->order, range->fence, other.fence);
+    range_remove(map, from);
+    range_resize(map, into, start, range->size + other.size);
 }
 
 void snug__range_free(snug__map *map, uint32_t node, snug__stamp fence) {
-    snug__range *range = snug__range_at(map, node);
-    fence              = snug__order_unite(map->order, range->fence, fence);
-    range->fence       = snug__order_settled(map->order, fence) ? SNUG__STAMP_NONE : fence;
-    range->entry       = SNUG__NONE;
-    range->copying     = 0;
-    range->fixed       = 0;
-    snug__range_set_kind(map, node, SNUG__RANGE_FREE);
-    uint32_t next = range->next, previous = range->previous;
-    if (next != SNUG__NONE && snug__range_at(map, next)->kind == SNUG__RANGE_FREE)
-        merge_next(map, node, next);
-    if (previous != SNUG__NONE && snug__range_at(map, previous)->kind == SNUG__RANGE_FREE)
-        merge_next(map, previous, node);
+    snug__range *range    = snug__range_at(map, node);
+    uint32_t     previous = range->previous, next = range->next;
+    bool         below = is_free(map, previous), above = is_free(map, next);
+    fence        = snug__order_unite(map->order, range->fence, fence);
+    range->fence = snug__order_settled(map->order, fence) ? SNUG__STAMP_NONE : fence;
+    map->changes++;
+    if (below || above) { /* a neighbour takes it in, so that the one beyond needn't be touched */
+        merge(map, below ? previous : next, node);
+        if (below && above)
+            merge(map, previous, next);
+        return;
+    }
+    range->entry   = SNUG__NONE;
+    range->copying = 0;
+    range->fixed   = 0;
+    delist(map, node);
+    range->kind = SNUG__RANGE_FREE;
+    enlist(map, node);
 }
 
 uint32_t snug__range_split(snug__map *map, uint32_t node, uint32_t size) {

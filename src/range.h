@@ -74,10 +74,13 @@ uint32_t snug__map_find(snug__map *map, snug__fit fit, uint32_t *offset);
 uint32_t snug__map_find_low(snug__map *map, snug__fit fit, uint32_t limit, uint32_t *offset);
 
 /* Makes [offset, offset + size) of a free node a range of that kind; what is left of the node stays free, with its fence.
- * The new range keeps the fence too. SNUG__NONE: no node to be had, nothing done. */
+ * The new range keeps the fence too. SNUG__NONE: no node to be had, nothing done.
+ * The node is that of what is left, of the lower part if there are two: takes undone last first give the hole back, with
+ * its node. Plans name holes that others of their tries have taken meanwhile. */
 uint32_t snug__range_take(snug__map *map, uint32_t node, uint32_t offset, uint32_t size, snug__range_kind kind,
                           uint32_t entry);
-/* Frees a range behind a fence, united with what the node's own fence still says, and merges it with free neighbours. */
+/* Frees a range behind a fence, united with what the node's own fence still says. It becomes part of a free neighbour, of
+ * the lower one if there are two, and both part of that. */
 void snug__range_free(snug__map *map, uint32_t node, snug__stamp fence);
 void snug__range_set_kind(snug__map *map, uint32_t node, snug__range_kind kind);
 

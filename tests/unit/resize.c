@@ -209,16 +209,18 @@ static void a_free_between_its_two_slides(void) {
     finish();
 }
 
-static snug_handle below, above;
+static snug_handle below, behind;
 
-/* The hole below the buffer merges with the place before it, and its node comes to be that of the hole above. */
+/* The hole below the buffer merges with the place before it, and its node comes to be that of a hole above. */
 static void move_node_above(uint64_t to, uint64_t from, uint64_t bytes) {
     (void)to, (void)from, (void)bytes;
     hooks.before_move = NULL;
     taken             = must_alloc(pool, 5);
     drop(below);
     drop(taken);
-    above = must_alloc(pool, 3);
+    snug_handle above = must_alloc(pool, 3);
+    behind            = must_alloc(pool, 1);
+    drop(above);
 }
 
 /* below 5 | hole 5 | buffer 10 | victim 5 | hole 5 | fixed 1 | hole 7 */
@@ -242,8 +244,8 @@ static void its_hole_becomes_another_meanwhile(void) {
     uint32_t node     = map_at(&pool->map, 5);
     hooks.before_move = move_node_above;
     is_status(snug_resize(pool, buffer, 20 * G), SNUG_OK, "the node of its hole becomes that of another meanwhile");
-    is_u64(offset_of(pool, above), 31, "  where a buffer was put above");
-    is_u64(snug__range_at(&pool->map, node)->offset, 34, "  behind that one");
+    is_u64(snug__range_at(&pool->map, node)->offset, 31, "  above, where a buffer was");
+    is_u64(offset_of(pool, behind), 34, "  before another one");
     is_u64(stats_of(pool).largest_hole_bytes, 5 * G, "  the hole below is used all the same");
     ok(holds(buffer, 10) && holds(victim, 5), "  contents");
     succeeds(snug_unpin(pool, &fixed, 1, NULL, 0));
