@@ -9,8 +9,12 @@ enum {
 snug_status snug__map_open(snug__map *map, snug__order *order, uint32_t limit, uint32_t ranges_max) {
     memset(map, 0, sizeof *map);
     snug_status status = snug__table_reserve(&map->table, (size_t)ranges_max * sizeof(snug__range));
-    if (status != SNUG_OK)
+    if (status == SNUG_OK)
+        status = snug__table_reserve(&map->free_bits, (size_t)ranges_max / 8 + 1);
+    if (status != SNUG_OK) {
+        snug__map_close(map);
         return status;
+    }
     map->order     = order;
     map->limit     = limit;
     map->nodes_max = ranges_max;
@@ -22,6 +26,7 @@ snug_status snug__map_open(snug__map *map, snug__order *order, uint32_t limit, u
 
 void snug__map_close(snug__map *map) {
     snug__table_release(&map->table);
+    snug__table_release(&map->free_bits);
 }
 
 /* ------------------------------------------------------------------------------------------------ nodes */
@@ -44,7 +49,8 @@ static void node_drop(snug__map *map, uint32_t node) {
 static bool nodes_ready(snug__map *map, uint32_t nodes) {
     while (map->nodes_spare < nodes + NODES_KEPT) {
         if (map->nodes_made == map->nodes_max ||
-            snug__table_ensure(&map->table, (size_t)(map->nodes_made + 1) * sizeof(snug__range)) != SNUG_OK)
+            snug__table_ensure(&map->table, (size_t)(map->nodes_made + 1) * sizeof(snug__range)) != SNUG_OK ||
+            snug__table_ensure(&map->free_bits, map->nodes_made / 8 + 1) != SNUG_OK)
             return false;
         node_drop(map, map->nodes_made++);
     }
@@ -79,6 +85,14 @@ static void unlink_node(snug__map *map, uint32_t node) {
         map->last = range->previous;
     else
         snug__range_at(map, range->next)->previous = range->previous;
+}
+
+static void free_bit_flip(snug__map *map, uint32_t node) {
+    map->free_bits.base[node / 8] ^= (char)(1 << node % 8);
+}
+
+static bool is_free(const snug__map *map, uint32_t node) {
+    return node != SNUG__NONE && (map->free_bits.base[node / 8] >> node % 8 & 1);
 }
 
 /* ------------------------------------------------------------------------------------------------ bins */
@@ -147,20 +161,24 @@ static void enlist(snug__map *map, uint32_t node) {
     snug__range *range = snug__range_at(map, node);
     map->granules[range->kind] += range->size;
     map->count[range->kind]++;
-    if (range->kind == SNUG__RANGE_FREE)
+    if (range->kind == SNUG__RANGE_FREE) {
         bin_add(map, node);
-    else if (range->kind == SNUG__RANGE_GAP)
+        free_bit_flip(map, node);
+    } else if (range->kind == SNUG__RANGE_GAP) {
         gap_add(map, node);
+    }
 }
 
 static void delist(snug__map *map, uint32_t node) {
     snug__range *range = snug__range_at(map, node);
     map->granules[range->kind] -= range->size;
     map->count[range->kind]--;
-    if (range->kind == SNUG__RANGE_FREE)
+    if (range->kind == SNUG__RANGE_FREE) {
         bin_remove(map, node);
-    else if (range->kind == SNUG__RANGE_GAP)
+        free_bit_flip(map, node);
+    } else if (range->kind == SNUG__RANGE_GAP) {
         gap_remove(map, node);
+    }
 }
 
 /* The next bin from this one on that isn't empty, or -1. */
@@ -357,10 +375,6 @@ uint32_t snug__range_take(snug__map *map, uint32_t node, uint32_t offset, uint32
     return taken;
 }
 
-static bool is_free(const snug__map *map, uint32_t node) {
-    return node != SNUG__NONE && snug__range_at(map, node)->kind == SNUG__RANGE_FREE;
-}
-
 /* Gives a free range the bytes and the fence of the one beside it, which goes. */
 static void merge(snug__map *map, uint32_t into, uint32_t from) {
     snug__range *range = snug__range_at(map, into);
@@ -501,6 +515,9 @@ static const char *check_bins(snug__map *map) {
     }
     if (found != map->count[SNUG__RANGE_FREE])
         return "a free range is in no bin";
+    for (uint32_t node = 0; node < map->nodes_made; node++)
+        if (is_free(map, node) != (snug__range_at(map, node)->kind == SNUG__RANGE_FREE))
+            return "the bit of a free range is wrong";
     uint32_t gaps = 0;
     for (uint32_t node = map->gaps; node != SNUG__NONE; node = snug__range_at(map, node)->bin_next)
         if (snug__range_at(map, node)->kind != SNUG__RANGE_GAP || ++gaps > map->count[SNUG__RANGE_GAP])

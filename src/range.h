@@ -37,6 +37,7 @@ enum { SNUG__BIN_COLUMNS_LOG2 = 5, SNUG__BIN_COLUMNS = 32, SNUG__BIN_ROWS = 28 }
 
 typedef struct snug__map {
     snug__table  table;
+    snug__table  free_bits; /* by node: is it FREE? So that neighbours that aren't needn't be fetched into the cache */
     snug__order *order;
     uint32_t     nodes_made, nodes_max, nodes_spare, unused;
     uint32_t     first, last;

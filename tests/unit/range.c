@@ -448,6 +448,7 @@ static void the_check_finds_planted_damage(void) {
     finds(w.map.rows |= 1u << 20, "a bin's bit is wrong");
     finds(w.map.columns[0] = 0, "a bin's bit is wrong");
     finds(hole->bin_next = map_at(&w.map, 50), "a bin's list is broken");
+    finds(w.map.free_bits.base[scene_nodes[0] / 8] ^= (char)(1 << scene_nodes[0] % 8), "the bit of a free range is wrong");
     finds(w.map.gaps = SNUG__NONE, "a gap is in no list");
     finds(gap->bin_next = scene_nodes[0], "the list of gaps is broken");
     finds(gap->bin_next = scene_nodes[2], "the list of gaps is broken");
