@@ -49,6 +49,7 @@ static snug__timeline *timeline_make(uint32_t id) {
     if (!timeline)
         return NULL;
     timeline->id = id;
+    atomic_init(&timeline->awaited, UINT64_MAX);
     pthread_mutex_init(&timeline->mutex, NULL);
     pthread_cond_init(&timeline->advanced, NULL);
     return timeline;
@@ -81,13 +82,16 @@ static bool timeline_reached(snug__timeline *timeline, uint64_t done) {
 static void timeline_wait(snug__timeline *timeline, uint64_t done) {
     if (timeline_reached(timeline, done))
         return;
-    /* announce first, look again after: the worker looks for waiters after it has advanced */
-    atomic_fetch_add(&timeline->waiters, 1);
     pthread_mutex_lock(&timeline->mutex);
-    while (!timeline_reached(timeline, done))
+    for (;;) {
+        /* announce first, look again after: the worker looks for it after it has advanced */
+        if (atomic_load(&timeline->awaited) > done)
+            atomic_store(&timeline->awaited, done);
+        if (timeline_reached(timeline, done))
+            break;
         pthread_cond_wait(&timeline->advanced, &timeline->mutex);
+    }
     pthread_mutex_unlock(&timeline->mutex);
-    atomic_fetch_sub(&timeline->waiters, 1);
 }
 
 static snug__timeline *point_timeline(snug__point point) {
@@ -109,8 +113,9 @@ void snug__point_wait(snug__point point) {
 
 static void timeline_advance(snug__timeline *timeline, uint64_t done) {
     atomic_store(&timeline->done, done);
-    if (atomic_load(&timeline->waiters)) {
+    if (atomic_load(&timeline->awaited) <= done) {
         pthread_mutex_lock(&timeline->mutex);
+        atomic_store(&timeline->awaited, UINT64_MAX); /* who is woken too early announces again */
         pthread_cond_broadcast(&timeline->advanced);
         pthread_mutex_unlock(&timeline->mutex);
     }

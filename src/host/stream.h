@@ -12,7 +12,7 @@
  * point on it can be looked at by anyone at any time, without a lock or a reference, also when its stream is long gone. */
 typedef struct snug__timeline {
     _Atomic uint64_t done;    /* operations run, over all its streams */
-    _Atomic uint32_t waiters; /* threads in snug__timeline_wait */
+    _Atomic uint64_t awaited; /* the least that a sleeping thread waits for; UINT64_MAX: there is none */
     uint32_t         id;
     pthread_mutex_t  mutex;
     pthread_cond_t   advanced;
