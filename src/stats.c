@@ -277,7 +277,10 @@ snug_status snug_pool_check(snug_pool *pool) {
 void snug__stats_check_debug(snug_pool *pool) {
 #ifdef SNUG_DEBUG
     uint32_t ranges = pool->map.count[SNUG__RANGE_LIVE] + pool->map.count[SNUG__RANGE_FREE];
-    if (ranges > 512 && pool->map.changes % (ranges / 8) != 0) /* so that walks cost about as much as what they check */
+    /* of a large map as seldom as it is large, so that walks cost about as much as what they check: one change in so many, by
+     * a multiplicative hash (Knuth's), since ranges and changes may well grow in step */
+    uint64_t draw = pool->map.changes * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    if (ranges > 512 && draw % (ranges / 8) != 0)
         return;
     const char *fault = snug__map_check(&pool->map);
     if (!fault)
