@@ -52,7 +52,9 @@
  *   B_EFIRST      the epoch is read before the record         B_CACHEFIRST  waited is raised before the wait is enqueued
  *   B_NOMKRULE    main alone settles, whatever the marker     B_STBEFORE    marker_state is read before the epoch is advanced
  *   B_MKE0        marker_epoch is the epoch, not one less     B_EVFIRST     the marker is asked before its state is read
- *   B_WAITMAIN    a wait looks at main only
+ *   B_WAITMAIN    a wait looks at main only                  B_UNPINFIRST  a release drops its pin before it adds the stamp
+ *   B_BEGINPINS   begin ignores pins                         B_PUBCANCELLED  publish ignores that MOVING is gone
+ *   B_CURLOST     a free sets CURRENT to 0
  *   B_PINNOWAIT   a long pin doesn't wait for ready           B_PINNOCLEAR  a long pin leaves MOVING set
  *   B_LATEBEGIN   each late step begins anew, setting MOVING  B_LATERECORD  a late move is recorded before its last piece
  *
@@ -242,6 +244,11 @@ inline awaits(s,m,e) {
 inline hostwait(x,m,e) {
   if :: ((m) & BIT(x)) && (e) > dn[x] -> w = LATER(x); (exd[x] >= w) :: else fi }
 
+#ifdef B_CURLOST
+#define LOSECUR cur[h] = 0
+#else
+#define LOSECUR skip
+#endif
 #define NOCOPY assert(exd[MV] >= c/16)
 
 inline bury(hh,sl) {     /* under the lock */
@@ -392,7 +399,7 @@ l_free:
        :: live[h] && gen[h] == g && !dying[h] ->
           mov[h] = 0;
           if
-          :: pins[h] == 0 -> sl = 2*h+cur[h]; live[h] = 0; gen[h]++; bury(h,sl)
+          :: pins[h] == 0 -> sl = 2*h+cur[h]; live[h] = 0; gen[h]++; LOSECUR; bury(h,sl)
           :: else -> dying[h] = 1
           fi
        :: else        /* STALE */
@@ -487,6 +494,9 @@ l_use:
 #ifndef B_EFIRST
      e = epoch;
 #endif
+#ifdef B_UNPINFIRST
+     atomic { if :: pins[h] > 1 || !dying[h] -> pins[h]--; last = 1 :: else fi };
+#endif
 #ifdef SPLIT
      d_step { if :: rd -> urm[h] = urm[h] | BIT(s) :: else -> uwm[h] = uwm[h] | BIT(s) fi };
      d_step { if :: rd -> MAXI(ure[h], e) :: else -> MAXI(uwe[h], e) fi; e = 0; rd = 0 };
@@ -497,10 +507,13 @@ l_use:
 #ifdef COARSE
      };
 #endif
+#ifdef B_UNPINFIRST
+     if :: last -> last = 0; goto l_next :: else fi;
+#endif
      atomic {   /* snug__entry_unpin */
        assert(pins[h] > 0 && live[h] && gen[h] == g);
        if
-       :: pins[h] == 1 && dying[h] -> pins[h] = 0; dying[h] = 0; live[h] = 0; gen[h]++; last = 1; sl = 2*h+cur[h]
+       :: pins[h] == 1 && dying[h] -> pins[h] = 0; dying[h] = 0; live[h] = 0; gen[h]++; last = 1; sl = 2*h+cur[h]; LOSECUR
        :: else -> pins[h]--; goto l_next
        fi;
      };
@@ -566,7 +579,11 @@ proctype mover(byte moves) {
        rst[tgt] = FLIGHT; b = fm[tgt]; d = fe[tgt]; fm[tgt] = 0; fe[tgt] = 0 };
      atomic {   /* (2) begin: pins 0 -> MOVING */
        if
+#ifdef B_BEGINPINS
+       :: live[h] && gen[h] == g && !dying[h] ->
+#else
        :: live[h] && gen[h] == g && pins[h] == 0 && !dying[h] ->
+#endif
           assert(!mov[h] && loff[2*h+cur[h]] == src);      /* that the generation is the plan's says so */
           mov[h] = 1; c = cur[h]
        :: else -> goto l_undo
@@ -647,7 +664,11 @@ l_pub:
 #ifdef B_PUBREADER
        :: NOQUIT && OURS && mov[h] && cur[h] == c ->
 #else
+#ifdef B_PUBCANCELLED
+       :: NOQUIT && OURS && cur[h] == c && pins[h] == 0 ->
+#else
        :: NOQUIT && OURS && mov[h] && cur[h] == c && pins[h] == 0 ->
+#endif
 #endif
           mov[h] = 0; cur[h] = 1-c; ok = 1;
           rst[tgt] = LIVE; rown[tgt] = h; olc[tgt] = lc[tgt];

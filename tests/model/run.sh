@@ -1,7 +1,9 @@
 #!/bin/sh
 # The spin models of this directory: the protocol as it is holds in every state, and every planted bug is caught.
 #   run.sh          settings that take a few minutes on one core; a SNUG_TEST_SCALE below 100 leaves the larger ones out
-#   run.sh --long   the largest ones instead: half an hour, and up to 3 GB
+#   run.sh --long   the largest ones instead: some ten minutes, and up to 3 GB
+# Below each result: states stored, memory, the seconds that the search took without its compilation, and the length of the
+# counterexample where there is one: the first that a depth first search comes to, not the shortest.
 set -u
 for tool in spin gcc timeout; do
     command -v $tool >/dev/null || { echo "1..0 # SKIP there is no $tool"; exit 0; }
@@ -37,7 +39,9 @@ say() {
     [ "$1" -eq 0 ] || printf 'not '
     echo "ok $n - $2"
     states=$(awk '/states, stored/ { print $1 }' "$root/out")
-    echo "# ${states:-no} states, $(awk '/total actual memory/ { print $1 }' "$root/out") MB"
+    length=$(sed -n 's/.*assertion violated.*(at depth \([0-9]*\)).*/, counterexample of \1 steps/p' "$root/out")
+    seconds=$(sed -n 's/^pan: elapsed time \([0-9.]*\).*/\1/p' "$root/out")
+    echo "# ${states:-no} states, $(awk '/total actual memory/ { print $1 }' "$root/out") MB, ${seconds:-0} s$length"
     [ "$1" -eq 0 ] || tail -20 "$root/out" | sed 's/^/# /'
 }
 
@@ -86,6 +90,7 @@ polls="-DNW=0 -DNP=2 -DRR=2"
     holds 25 protocol -DSAME -DNP=1 $small -DMM=1
     holds 25 protocol $frees -DRA=2 -DRB=1 -DMM=2
     holds 25 protocol $reads
+    holds 25 epoch -DMARKER -DNC=1 -DRR=2 -DNP=1 -DNW=1 -DW_WAITRECORDED
     holds 25 resize -DA=0
     holds 50 slide -DFREE
     holds 50 resize -DNC=1
@@ -119,6 +124,8 @@ polls="-DNW=0 -DNP=2 -DRR=2"
     caught 10 epoch "B_MKE0 B_MKELATE B_NOMKRULE B_STBEFORE B_MAINBEFORE B_EVFIRST B_IDLEFIRST B_NORECORDING B_RECORDED_EARLY
         B_EFIRST" -DMARKER $polls
     caught 10 epoch B_PNOLOCK -DMARKER -DNC=1 -DRR=3 -DNP=1 -DNPL=2 -DNW=0
+    caught 1 protocol "B_UNPINFIRST B_BEGINPINS B_PUBCANCELLED" -DNOCACHE $small -DMM=1
+    caught 1 protocol B_CURLOST -DFREES -DXALLOC -DNOCACHE -DNH=1 -DNR=3 -DRA=2 -DRB=1 -DMM=2
     caught 1 protocol "B_PINNOWAIT B_PINNOCLEAR" -DPINS -DNOCACHE $small -DMM=1
     caught 1 protocol "B_LATEBEGIN B_LATERECORD" -DLATE -DNOCACHE $small -DMM=1
     caught 10 protocol "B_ORPHANFREE B_ORPHANNOM B_ORPHANLEAK B_PLANLEAK B_RESETLATE B_FREENOREADY B_TGTNOFENCE B_TGTNOMOVE
