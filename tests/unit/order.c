@@ -428,6 +428,12 @@ static void more_streams_than_bits_share_them(void) {
     for (unsigned i = 0; i < STREAMS; i++)
         wrong += !settles(stamps[i]);
     is_u64(wrong, 0, "all stamps settle");
+    for (unsigned i = 0; i + 62 < STREAMS; i++) {
+        for (int n = 0; n <= 100; n++)
+            snug_host_launch(clients[i + 62].native, cell_set, &(cell){&values[i], n}, sizeof(cell));
+        wrong += snug__order_host_wait(&order, stamp_now(clients[i + 62])) != SNUG_OK || values[i] != 100;
+    }
+    is_u64(wrong, 0, "a host wait is for every stream of the bit");
     for (unsigned i = 0; i < STREAMS; i++)
         detach(clients[i]);
     order_end();
