@@ -354,7 +354,7 @@ typedef struct snug_quotation {
 } snug_quotation;
 
 /* What it would take to make size contiguous bytes. Changes nothing. The first call on a pool measures the device's copy
- * rate and takes some milliseconds. Errors: TOO_LARGE, INVALID. */
+ * rate and takes some milliseconds; if that fails time_ns is 0. Errors: TOO_LARGE, INVALID, LOST. */
 SNUG_API snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote);
 
 /* ---------------------------------------------------------------------------------------------- what is going on */

@@ -2,33 +2,41 @@
 #include "compactor.h"
 #include "refusal.h"
 
-/* Copies within the bounce buffer until that has taken a while; bytes copied, 0: the device failed. */
-static uint64_t copy_for_a_while(snug_pool *pool, void *native, uint64_t bytes, uint64_t *spent_ns) {
-    uint64_t began = snug__pool_now(pool), copied = 0;
-    for (*spent_ns = 0; copied < 64 * bytes && *spent_ns < 2000000; *spent_ns = snug__pool_now(pool) - began) {
-        for (int i = 0; i < 4; i++)
-            if (pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes) !=
-                SNUG_OK)
-                return 0;
-        copied += 4 * bytes;
-        if (pool->row->stream_sync(pool->device, native) != SNUG_OK)
-            return 0;
+/* Copies within the bounce buffer until that has taken a while. */
+static snug_status copy_for_a_while(snug_pool *pool, void *native, uint64_t bytes, uint64_t *copied,
+                                    uint64_t *spent_ns) {
+    uint64_t    began  = snug__pool_now(pool);
+    snug_status status = SNUG_OK;
+    *copied            = 0;
+    for (*spent_ns = 0; *copied < 64 * bytes && *spent_ns < 2000000; *spent_ns = snug__pool_now(pool) - began) {
+        for (int i = 0; i < 4 && status == SNUG_OK; i++)
+            status = pool->row->copy(pool->device, native, pool->bounce_offset + bytes, pool->bounce_offset, bytes);
+        if (status == SNUG_OK)
+            status = pool->row->stream_sync(pool->device, native);
+        if (status != SNUG_OK)
+            return status;
+        *copied += 4 * bytes;
     }
-    return copied;
+    return SNUG_OK;
 }
 
-/* Under mover: bytes per second, the host waiting for the copies; 0: the device failed. */
-static uint64_t measure_rate(snug_pool *pool) {
+/* Under mover: bytes per second, the host waiting for the copies; 0: the device failed, or was too fast to tell. */
+static snug_status measure_rate(snug_pool *pool, uint64_t *rate) {
     snug_stream *stream = pool->order.mover[SNUG__DEMAND];
-    uint64_t     bytes = pool->bounce_bytes / 2 / SNUG_GRANULE * SNUG_GRANULE, spent = 0, epoch;
-    if (snug__order_wait(&pool->order, stream, pool->bounce_fence) != SNUG_OK ||
-        pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
-        return 0;
-    uint64_t copied = copy_for_a_while(pool, stream->native, bytes, &spent);
+    uint64_t     bytes = pool->bounce_bytes / 2 / SNUG_GRANULE * SNUG_GRANULE, copied = 0, spent = 0, epoch;
+    snug_status  status = snug__order_wait(&pool->order, stream, pool->bounce_fence);
+    *rate               = 0;
+    if (status == SNUG_OK)
+        status = pool->row->stream_sync(pool->device, stream->native);
+    if (status != SNUG_OK)
+        return status;
+    status = copy_for_a_while(pool, stream->native, bytes, &copied, &spent);
     /* a sync that failed has left copies behind: whoever uses the bounce buffer next waits for them */
     if (snug__order_record(&pool->order, stream, &epoch) == SNUG_OK)
         pool->bounce_fence = snug__order_unite(&pool->order, pool->bounce_fence, snug__stamp_of(stream, epoch));
-    return copied && spent ? (uint64_t)((double)copied * 1e9 / (double)spent) : 0;
+    if (status == SNUG_OK && spent)
+        *rate = (uint64_t)((double)copied * 1e9 / (double)spent);
+    return status;
 }
 
 /* Under mover and lock. False: no plan makes such a gap. */
@@ -85,8 +93,12 @@ snug_status snug_quote(snug_pool *pool, uint64_t size, snug_quotation *quote) {
     snug_quotation q = {.struct_size = sizeof q};
     pthread_mutex_lock(&pool->mover);
     snug__late_cancel(pool);
-    if (!pool->copy_bytes_per_second)
-        pool->copy_bytes_per_second = measure_rate(pool);
+    if (!pool->copy_bytes_per_second) /* where it can't be measured there is a quote without a time */
+        status = snug__pool_notice(pool, measure_rate(pool, &pool->copy_bytes_per_second));
+    if (status == SNUG_LOST) {
+        pthread_mutex_unlock(&pool->mover);
+        return status;
+    }
     pthread_mutex_lock(&pool->lock);
     snug__pool_bury_dead(pool);
     quote_make(pool, (snug__fit){(uint32_t)snug__granules(size), 1, false}, &q);

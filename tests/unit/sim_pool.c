@@ -268,6 +268,28 @@ static void a_quote_knows_the_rate(void) {
     succeeds(client_close(c));
 }
 
+/* Its first call copies, to measure. */
+static void a_quote_may_meet_a_failure(void) {
+    snug_quotation q = {.struct_size = sizeof q};
+    machine(SNUG_SIM_TIMED, 1);
+    sim_client *c = client_open(sim_pool(4 * MiB), 1);
+    for (int i = 0; i < 4; i++)
+        make(c, &c->buffers[i], MiB);
+    snug_free(c->pool, c->buffers[0].handle);
+    snug_free(c->pool, c->buffers[2].handle);
+    snug_sim_fail_nth(SNUG_SIM_CALL_COPY, 1, SNUG_DEVICE);
+    succeeds(snug_quote(c->pool, 2 * MiB, &q));
+    ok(q.move_bytes == MiB && q.time_ns == 0, "without a rate there is no time");
+    succeeds(snug_quote(c->pool, 2 * MiB, &q));
+    ok(q.move_bytes == MiB && q.time_ns > 0, "the next one measures");
+    succeeds(client_close(c));
+    machine(SNUG_SIM_TIMED, 1);
+    c = client_open(sim_pool(4 * MiB), 1);
+    snug_sim_fail_nth(SNUG_SIM_CALL_COPY, 1, SNUG_LOST);
+    is_status(snug_quote(c->pool, MiB, &q), SNUG_LOST, "a device that is lost meanwhile");
+    is_status(client_close(c), SNUG_LOST, "and the pool with it");
+}
+
 /* ------------------------------------------------------------------------------------------------ bad clients */
 
 static sim_client *bad_client(int style) {
@@ -511,6 +533,7 @@ int main(void) {
     threads_share_a_machine();
     background_steps_hold_nobody_up();
     a_quote_knows_the_rate();
+    a_quote_may_meet_a_failure();
     bad_clients_are_found();
     stale_addresses_are_found();
     memory_can_run_out();
