@@ -42,6 +42,20 @@ static void unlist(arena *a, buffer *b) {
     a->buffers[a->live[b->live_at]].live_at = b->live_at;
 }
 
+/* Freed while held, it can still be let go, and nothing else. */
+static bool check_dying(world *w, arena *a, const buffer *b, unsigned s) {
+    void       *address = w;
+    snug_access read    = SNUG_READ;
+    w->calls += 4;
+    EXPECT(snug_free(a->pool, b->handle) == SNUG_STALE, "a second free");
+    EXPECT(snug_resize(a->pool, b->handle, b->size + 1) == SNUG_STALE, "a dying buffer is resized");
+    EXPECT(snug_pin(a->pool, &b->handle, 1, &address) == SNUG_STALE, "a dying buffer is pinned");
+    if (stream_pick(w, a, &s))
+        EXPECT(snug_resolve(a->stream[s], &b->handle, 1, &read, &address) == SNUG_STALE && !address,
+               "a dying buffer is resolved");
+    return true;
+}
+
 /* Its bytes are free, its handle dead for good. */
 void buffer_gone(arena *a, buffer *b) {
     model_count(a, b, false);
@@ -141,7 +155,7 @@ bool do_free(world *w, arena *a, op o, dice *d) {
     b->state  = DYING;
     b->offset = offset;
     model_count(a, b, true);
-    return true;
+    return w->armed || chance(d, 75) || check_dying(w, a, b, o.stream % w->streams);
 }
 
 bool do_resize(world *w, arena *a, op o, dice *d) {

@@ -1,8 +1,6 @@
 /* planted.c - planted bugs: the sim device's row with one protection taken out, and how soon simulation runs see it. Only what
- * lies at the device's table can be taken out so; for the rest see tests/model/ (a spin model each):
- *   MOVING cleared by a writer's pin, publish only at pins 0; epoch read after the record, users marked before the unpin;
- *   FROZEN before an overlapping slide, and its pieces no longer than the shift (OVERLAP never shows here);
- *   the wait remembered after it is enqueued; generations that never repeat; DYING inside the word. */
+ * lies at the device's table can be taken out so; for the library's own protections see mutants.list, and tests/model/, where
+ * the spin models have bugs of their own. */
 #include "tap.h"
 
 #include "process.h"
@@ -137,16 +135,18 @@ static void plant(const bug *b) {
 
 /* Runs until one fails: how soon, and as what. */
 static void hunt(outcome *o, const bug *b, uint64_t first) {
-    uint64_t steps = 0;
+    uint64_t steps = 0, calls = 0;
     for (uint64_t seed = first; seed < first + RUNS; seed++) {
         run r = {.seed = seed, .steps = STEPS, .mode = b->mode, .row = &row};
         plant(b);
         bool passed = run_process(o, &r);
         steps += o->steps;
+        calls += o->calls;
         if (passed)
             continue;
-        ok(true, "%s: seen after %" PRIu64 " steps, in run %" PRIu64, b->name, steps, seed - first + 1);
-        diag("%s", o->failure);
+        ok(true, "%s: seen", b->name);
+        diag("in run %" PRIu64 ", after %" PRIu64 " steps and %" PRIu64 " calls: %s", seed - first + 1, steps, calls,
+             o->failure);
         return;
     }
     ok(false, "%s: not seen in %d runs", b->name, RUNS);

@@ -191,7 +191,8 @@ bool do_trim(world *w, arena *a, op o, dice *d) {
     EXPECT(before.committed_bytes - after.committed_bytes == returned,
            "returned %" PRIu64 ", committed %" PRIu64 ", was %" PRIu64, returned, after.committed_bytes,
            before.committed_bytes);
-    bool     exact = a->compaction && !a->sum.fixed && !a->sum.held && !a->dying_count && !a->sum.slack && !w->armed;
+    bool exact =
+        a->compaction && !a->sum.fixed && !a->sum.held && !a->dying_count && !a->sum.slack && !w->armed && !w->intruded;
     uint64_t left = GRANULES(a->sum.live), unit = a->pool->row->commit_granule(a->pool->device);
     left = ((left > keep ? left : keep) + unit - 1) / unit * unit;
     EXPECT(!exact || returned == 0 || after.committed_bytes - a->bounce <= left,

@@ -6,6 +6,7 @@
  *     run [--seed N] [--seeds COUNT] [--steps TOTAL] [--mode M] [--seconds S]   many runs, until one of these is reached
  *         [--length STEPS]                   steps of one run, default 3000; another length is another run
  *         [--walks off]                      no invariants walked, for measuring speed
+ *         [--hunt]                           ends at the first failure and says only what it is and how soon: see mutants.sh
  *
  * TOTAL counts public calls and takes K, M, G. A failure prints its seed, mode and step and a shortened sequence. */
 #include "tap.h"
@@ -96,6 +97,11 @@ static uint64_t number(const char *text) {
     return *end == 'K' ? n * 1000 : *end == 'M' ? n * 1000000 : *end == 'G' ? n * 1000000000 : n;
 }
 
+static void say_how_soon(const outcome *o, const run *r, const tally *t) {
+    printf("seed %" PRIu64 ", mode %s, step %" PRIu64 ", %" PRIu64 " runs and %" PRIu64 " calls on: %s\n", r->seed,
+           mode_names[r->mode], o->steps, t->runs, t->calls, o->failure);
+}
+
 static void progress(const tally *t, uint64_t calls_max, double began) {
     double spent = seconds_now() - began;
     if (isatty(2))
@@ -108,13 +114,17 @@ int main(int argc, char **argv) {
         return test();
     run      r     = {.seed = 1, .steps = 0};
     uint64_t seeds = UINT64_MAX, calls_max = UINT64_MAX;
-    int      mode    = -1;
-    bool     seeded  = false;
+    int      mode   = -1;
+    bool     seeded = false, hunt = false;
     double   seconds = 1e9, began = seconds_now();
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(name, "--trace") == 0) {
             r.trace = true;
+            continue;
+        }
+        if (strcmp(name, "--hunt") == 0) {
+            hunt = true;
             continue;
         }
         i++;
@@ -146,14 +156,19 @@ int main(int argc, char **argv) {
     uint64_t length = r.steps, first = r.seed;
     tally    t = {0};
     for (; t.runs < seeds && t.calls < calls_max && seconds_now() - began < seconds && t.failures < 5; r.seed++) {
-        run one   = r;
-        one.mode  = mode >= 0 ? (enum mode)mode : mode_of_seed(r.seed);
-        one.steps = length ? length : length_of(one.mode);
-        if (!run_process(o, &one))
-            t.failures++, report_failure(o, &one);
+        run one     = r;
+        one.mode    = mode >= 0 ? (enum mode)mode : mode_of_seed(r.seed);
+        one.steps   = length ? length : length_of(one.mode);
+        bool passed = run_process(o, &one);
         t.runs++;
         t.steps += o->steps;
         t.calls += o->calls;
+        if (!passed && hunt) {
+            say_how_soon(o, &one, &t);
+            return 1;
+        }
+        if (!passed)
+            t.failures++, report_failure(o, &one);
         if (t.runs % 64 == 0)
             progress(&t, calls_max, began);
     }

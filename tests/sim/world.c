@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 const char *const mode_names[MODES] = {"plain", "background", "jumble", "abort", "wrap",
-                                       "tiny",  "huge",       "faults", "stall"};
+                                       "tiny",  "huge",       "faults", "stall", "between"};
 
 static const char *const kind_names[KINDS] = {
 #define KIND_NAME(name) #name,
@@ -52,7 +52,7 @@ world *world_new(uint64_t seed, mode mode, const snug__device_row *row) {
         abort();
     w->seed       = seed;
     w->mode       = mode;
-    w->row        = row;
+    w->row        = mode == BETWEEN && !row ? between_row(w) : row;
     dice whole    = {seed * MODES + mode}; /* neighbouring states would give the same numbers, one later */
     w->draw.state = roll(&whole);
     w->walks      = true;
@@ -69,17 +69,18 @@ static void shape_draw(world *w) {
     w->machine.patience   = 2 + (uint32_t)below(d, chance(d, 50) ? 20 : 1000);
     w->machine.call_ns    = chance(d, 50) ? 500 : 1 + below(d, 5000);
     w->streams            = w->mode == STALL ? 2 + (unsigned)below(d, 4)
-                            : chance(d, 3)   ? 64 + (unsigned)below(d, 8)
+                            : chance(d, 5)   ? 64 + (unsigned)below(d, 8)
                                              : 1 + (unsigned)below(d, 8);
     w->arenas             = w->mode == STALL || w->mode == LARGE || chance(d, 70) ? 1 : 2;
     w->short_pins         = chance(d, 50);
     w->long_pins          = chance(d, 40);
     w->alignments         = chance(d, 30);
-    w->settled_steps      = w->mode == BACKGROUND || (w->mode != JUMBLE && w->mode != ABORT && chance(d, 30));
-    w->many               = w->mode == TINY    ? 8
-                            : w->mode == LARGE ? 1500 + (uint32_t)below(d, 3000)
-                            : chance(d, 15)    ? 400
-                                               : 12 + (uint32_t)below(d, 110);
+    w->settled_steps =
+        w->mode == BACKGROUND || (w->mode != JUMBLE && w->mode != ABORT && w->mode != BETWEEN && chance(d, 30));
+    w->many = w->mode == TINY    ? 8
+              : w->mode == LARGE ? 1500 + (uint32_t)below(d, 3000)
+              : chance(d, 15)    ? 400
+                                 : 12 + (uint32_t)below(d, 110);
 }
 
 bool world_open(world *w) {
@@ -121,7 +122,7 @@ static unsigned weight_of(const world *w, const arena *a, kind kind) {
     case OP_RELEASE:
     case OP_UNPIN:
     case OP_RAW: return a->held_count ? weights[kind] : 0;
-    case OP_COMPACT: return w->mode == ABORT || w->mode == BACKGROUND ? 150 : 50;
+    case OP_COMPACT: return w->mode == ABORT || w->mode == BACKGROUND || w->mode == BETWEEN ? 150 : 50;
     case OP_CANCEL: return w->mode == ABORT && a->pool->late.active ? 800 : 0;
     case OP_FAULT: return w->mode == FAULTS && !w->armed ? 60 : 0;
     case OP_REPOOL: return w->mode == STALL || w->mode == LARGE ? 0 : 1;
@@ -130,10 +131,18 @@ static unsigned weight_of(const world *w, const arena *a, kind kind) {
     }
 }
 
+/* With more streams than bits, most often one of those that share a bit with another. */
+static uint16_t stream_draw(world *w, dice *d) {
+    unsigned more = w->streams > SNUG__CLIENT_BITS ? w->streams - SNUG__CLIENT_BITS : 0;
+    if (!more || chance(d, 20))
+        return (uint16_t)below(d, w->streams);
+    return (uint16_t)(below(d, more) + (chance(d, 50) ? SNUG__CLIENT_BITS : 0));
+}
+
 op op_draw(world *w) {
     dice    *d     = &w->draw;
     arena   *a     = &w->arena[below(d, w->arenas)];
-    op       o     = {.arena = (uint8_t)(a - w->arena), .stream = (uint16_t)below(d, w->streams), .r = roll(d)};
+    op       o     = {.arena = (uint8_t)(a - w->arena), .stream = stream_draw(w, d), .r = roll(d)};
     unsigned total = 0;
     if (w->stalled >= 0) {
         o.kind = OP_STALL_STEP;
@@ -153,8 +162,8 @@ op op_draw(world *w) {
         o.slot = a->held[below(d, a->held_count)];
     } else if (a->live_count) {
         o.slot = a->live[below(d, a->live_count)];
-        if (chance(d,
-                   85)) /* most buffers stay with their stream, so that order isn't made by the client at every turn */
+        /* most buffers stay with their stream, so that order isn't made by the client at every turn */
+        if (chance(d, w->streams > SNUG__CLIENT_BITS ? 30 : 85))
             o.stream = (uint16_t)(a->buffers[o.slot].home % w->streams);
     }
     return o;
@@ -171,7 +180,8 @@ bool world_step(world *w, op o) {
     w->step++;
     if (w->armed && !snug__sim.faults[w->armed_call].left)
         w->armed = false;
-    if (!op_apply(w, o) || (w->mode == JUMBLE && !jumble(w)))
+    between_begin(w, o);
+    if (!op_apply(w, o) || !between_end(w) || (w->mode == JUMBLE && !jumble(w)))
         return false;
     for (unsigned k = 0; k < w->arenas; k++)
         if (w->arena[k].pool && atomic_load(&w->arena[k].pool->state) == SNUG__POOL_LOST) {

@@ -1,6 +1,6 @@
 /* world.h - the simulation runs: a world of pools, streams and buffers on the sim device, made by a seed, and the naive model
  * of it. Files: model.c (what follows for figures and verdicts), contents.c (who wrote what, which stream comes after which),
- * calls.c and pools.c (operations, each compared with the model), world.c (a whole run), run.c and planted.c (programs).
+ * calls.c and pools.c (operations, each compared with the model), between.c (others during them), world.c (a whole run), run.c and planted.c (programs).
  *
  * An operation is 16 bytes: its kind, a slot, a stream and a random number for everything else; what it does follows from
  * these and from the state that it meets, so that a sequence still means something with some of its operations left out.
@@ -29,7 +29,7 @@ enum {
 };
 enum { SMALL_MAP = 256 }; /* ranges up to which everything is checked at every step */
 
-typedef enum mode { PLAIN, BACKGROUND, JUMBLE, ABORT, WRAP, TINY, LARGE, FAULTS, STALL, MODES } mode;
+typedef enum mode { PLAIN, BACKGROUND, JUMBLE, ABORT, WRAP, TINY, LARGE, FAULTS, STALL, BETWEEN, MODES } mode;
 extern const char *const mode_names[MODES];
 
 #define KIND_MAP(X)                                                                                                    \
@@ -121,6 +121,16 @@ typedef struct arena {
     uint64_t          mover_end_ns; /* when the background mover is done with all it has, at the latest */
 } arena;
 
+typedef struct other { /* who comes while a call is under way */
+    bool        inside;
+    arena      *a;
+    buffer     *b; /* pinned by it; NULL: none */
+    unsigned    stream;
+    snug_access access;
+    char       *address;
+    dice        draw;
+} other;
+
 typedef struct world {
     uint64_t                seed;
     mode                    mode;
@@ -137,6 +147,8 @@ typedef struct world {
     snug_sim_call           armed_call;
     int                     stalled; /* stream, -1: none */
     op                      doing;
+    other                   other;
+    uint32_t                intruded; /* so often in this operation */
     bool                    failed;
     int                     failed_line;
     char                    failure[640];
@@ -231,6 +243,12 @@ bool arena_open(world *w, arena *a, dice *d);
 bool arena_lost_end(world *w); /* LOST: every call says so, free, unpin, detach and destroy work */
 bool stall_begin(world *w);
 bool stall_end(world *w);
+
+/* ------------------------------------------------------------------------------------------------ between.c */
+
+const snug__device_row *between_row(world *w);
+void                    between_begin(world *w, op o);
+bool                    between_end(world *w); /* false: it has met with a failure */
 
 /* ------------------------------------------------------------------------------------------------ world.c */
 
