@@ -38,35 +38,16 @@ static snug_status backlog_wait(snug__run *run, int patience) {
     return status;
 }
 
-static bool backlog_ask(snug__run *run) {
-    if (run_failed(run, snug__order_poll(&run->pool->order)))
-        return false;
-    backlog_settle(run->pool, run->which);
-    return true;
-}
-
-/* From halfway to the bound on there is a marker to wait for, with copies behind it that keep the stream busy meanwhile. The
- * poll before its record lets it speak for all that is stamped by now. */
-static void backlog_mark(snug__run *run) {
-    const snug__backlog *b = &run->pool->backlog[run->which];
-    uint64_t             epoch;
-    if (run->may_wait && b->ops >= SNUG__OPS_MAX / 2 && backlog_ask(run) && b->ops >= SNUG__OPS_MAX / 2 &&
-        atomic_load(&stream_of(run)->marker_state) == SNUG__MARKER_IDLE)
-        run_failed(run, snug__order_record(&run->pool->order, stream_of(run), &epoch));
-}
-
 /* Until there is room: first by asking, then, if the run may, by waiting. */
 static bool backlog_make_room(snug__run *run, uint32_t ops) {
     snug_pool     *pool = run->pool;
     snug__backlog *b    = &pool->backlog[run->which];
     for (int patience = 0;; patience++) {
-        if (!backlog_ask(run))
+        if (run_failed(run, snug__order_poll(&pool->order)))
             return false;
-        if (b->ops + ops <= SNUG__OPS_MAX) {
-            if (run->may_wait) /* the next marker is placed by backlog_mark: one record earlier it would speak for less */
-                atomic_store(&stream_of(run)->marker_wanted, 0);
+        backlog_settle(pool, run->which);
+        if (b->ops + ops <= SNUG__OPS_MAX)
             return true;
-        }
         if (!run->may_wait) {
             run->full = true;
             return false;
@@ -319,7 +300,6 @@ void snug__move_items(snug__run *run, snug__item *items, uint32_t count, bool ke
         }
         if (copies)
             ordered = copies_record(run, &stamp);
-        backlog_mark(run);
         pthread_mutex_lock(&pool->lock);
         atomic_fetch_add(&pool->mover_copies, copies);
         for (uint32_t i = 0; i < n; i++)
