@@ -476,9 +476,10 @@ static bool stall_outlasts(world *w, arena *a, bool used) {
         w->lost = true; /* there is no more to be done */
         return true;
     }
-    bool cut =
-        strlen(snug_device_error()) > 100; /* the list of streams that wait for it, too, is longer than the text */
-    EXPECT(status == SNUG_TIMEOUT && (cut || strstr(snug_device_error(), named)), "destroy: %s, %s",
+    /* waits at its end alone keep no pool; and the list of streams that wait for it, too, may be longer than the text */
+    bool done = false, cut = strlen(snug_device_error()) > 100;
+    EXPECT(a->pool->row->event_query(a->pool->device, a->stream[w->stalled]->main, &done) == SNUG_OK, "query");
+    EXPECT(status == SNUG_TIMEOUT && (done || cut || strstr(snug_device_error(), named)), "destroy: %s, %s",
            snug_status_name(status), snug_device_error());
     EXPECT(snug__sim.now_ns - now <= w->streams * MiB + a->options.destroy_wait_ns, "destroy took %" PRIu64 " ns",
            snug__sim.now_ns - now);
