@@ -346,8 +346,8 @@ SNUG_API snug_status snug_trim(snug_pool *pool, uint64_t keep_bytes, uint64_t *r
 typedef struct snug_quotation {
     size_t      struct_size;   /* set by the caller */
     snug_status verdict;       /* what snug_alloc would say now */
-    uint64_t    move_bytes;    /* it would have moved at most, 0 if a hole fits; later steps may find something cheaper */
-    uint32_t    moves;         /* of the plan as it stands */
+    uint64_t    move_bytes;    /* of the plan that it would begin with, 0 if a hole fits; where that takes several steps, */
+    uint32_t    moves;         /* each of which plans anew, it can come to less, and now and then to more */
     uint64_t    time_ns;       /* copy time at the device's measured rate */
     uint32_t    blocking_pins; /* PINNED: how many pinned buffers lie between the free bytes */
     snug_handle blocking[8];   /* the first of them */

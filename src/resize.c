@@ -131,10 +131,11 @@ static snug_status resize_elsewhere(resizing *r, uint32_t node, uint32_t offset)
 }
 
 /* As few neighbours as will do; after a slide all there are, since alignments can leave less than the holes add up to. What
- * is pinned just now is gone round if it can be. */
+ * is pinned just now is gone round if it can be, and if two slides haven't come of that. */
 static bool plan_around(const resizing *r, uint32_t *first, uint32_t *last) {
     snug__planner planner = snug__pool_planner(r->pool);
-    snug__around  around  = {.node = r->entry->range, .extra = r->extra, .all = r->round > 0, .idle_only = true};
+    snug__around  around  = {
+          .node = r->entry->range, .extra = r->extra, .all = r->round > 0, .idle_only = r->round < AROUND_MAX / 2};
     if (snug__plan_around(planner, around, first, last))
         return true;
     around.idle_only = false;
