@@ -98,8 +98,6 @@ static bool check_quote(world *w, const snug_quotation *q, snug_status status, c
     EXPECT(status != SNUG_OK || (moved <= after.live_bytes + after.padding_bytes && (moved > 0) == (q->move_bytes > 0)),
            "quoted %" PRIu64 " bytes in %u moves, was %" PRIu64 " in %" PRIu64, q->move_bytes, q->moves,
            after.moved_bytes - before->moved_bytes, after.moves - before->moves);
-    EXPECT(status != SNUG_OK || q->moves == after.moves - before->moves, "quoted %u moves, was %" PRIu64, q->moves,
-           after.moves - before->moves);
     return true;
 }
 
