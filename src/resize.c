@@ -10,6 +10,7 @@
 
 enum {
     AROUND_MAX = 4, /* slides around a buffer before the resize looks for a place elsewhere */
+    AGAIN_MAX  = 4, /* looks around it again, where what was moved in vain may have helped */
     ROUNDS_MAX = 64 /* changes of the map before it gives in to other threads that take what it makes */
 };
 
@@ -23,7 +24,7 @@ typedef struct resizing {
     snug__fit    fit;      /* of a whole new place */
     unsigned     round;    /* slides around it so far */
     bool         grown;    /* the arena has grown for it */
-    bool         again;    /* it has looked around it again after making no room elsewhere */
+    unsigned     again;    /* looks around it again after making no room elsewhere */
 } resizing;
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
@@ -201,13 +202,13 @@ static snug_status grow(resizing *r) {
         return status;
     }
     /* no way around it: room somewhere else, then; this also says what stands in the way. What it has moved in vain may have
-     * made room around the buffer: looked at once more */
+     * made room around the buffer, or moved it where there is: looked at again */
     uint64_t moves = pool->moves_published;
     pthread_mutex_unlock(&pool->lock);
     snug_status status = snug__compactor_room(pool, r->fit, &node, &offset);
-    if (status == SNUG_OK || r->again || pool->moves_published == moves)
+    if (status == SNUG_OK || r->again == AGAIN_MAX || pool->moves_published == moves)
         return status == SNUG_OK ? SNUG_TIMEOUT : status;
-    r->again = true;
+    r->again++;
     r->round = 0;
     return SNUG_TIMEOUT;
 }
