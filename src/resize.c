@@ -18,13 +18,14 @@ typedef struct resizing {
     snug_pool   *pool;
     snug__entry *entry;
     uint32_t     generation;
-    uint64_t     size;     /* new, bytes */
-    uint32_t     granules; /* new */
-    uint32_t     extra;    /* granules beyond the old ones */
-    snug__fit    fit;      /* of a whole new place */
-    unsigned     round;    /* slides around it so far */
-    bool         grown;    /* the arena has grown for it */
-    unsigned     again;    /* looks around it again after making no room elsewhere */
+    uint64_t     size;      /* new, bytes */
+    uint32_t     granules;  /* new */
+    uint32_t     extra;     /* granules beyond the old ones */
+    snug__fit    fit;       /* of a whole new place */
+    unsigned     round;     /* slides around it so far */
+    bool         grown;     /* the arena has grown for it */
+    bool         disturbed; /* others used the neighbours that were to slide */
+    unsigned     again;     /* looks around it again after making no room elsewhere */
 } resizing;
 
 /* All under the pool's lock but for resize_elsewhere and resize_around, which drop it between. */
@@ -173,6 +174,7 @@ static snug_status resize_around(resizing *r, uint32_t first, uint32_t last) {
     snug_status status = run.moves == 0 && (run.busy || run.cancelled) ? SNUG_PINNED : SNUG_TIMEOUT;
     if (run.error != SNUG_OK)
         status = run.error;
+    r->disturbed = r->disturbed || run.busy || run.cancelled;
     snug__receipt_run(&receipt, &run);
     snug__receipt_end(pool, &receipt, status == SNUG_TIMEOUT ? SNUG_OK : status);
     return status;
@@ -255,7 +257,9 @@ static snug_status verdict_of_growth(const resizing *r, snug_status verdict) {
         return verdict;
     if (!r->pool->compaction_on)
         return SNUG_FRAGMENTED;
-    return r->pool->pinned_granules ? SNUG_PINNED : pending ? SNUG_PENDING : SNUG_CAPACITY;
+    if (r->pool->pinned_granules || r->disturbed)
+        return SNUG_PINNED;
+    return pending ? SNUG_PENDING : SNUG_CAPACITY;
 }
 
 /* With the lock held, as it returns. */
