@@ -103,8 +103,8 @@ uint64_t snug__pool_growth_needed(snug_pool *pool, snug__fit fit) {
 }
 
 void snug__pool_shrink_back(snug_pool *pool, uint32_t committed) {
-    if (pool->map.committed <= committed)
-        return;
+    if (pool->map.committed <= committed || atomic_load(&pool->state) == SNUG__POOL_LOST)
+        return; /* lost: copies that no stamp tells of may still be under way */
     snug__range last = *snug__range_at(&pool->map, pool->map.last);
     if (last.kind != SNUG__RANGE_FREE || !snug__order_settled(&pool->order, last.fence))
         return;
