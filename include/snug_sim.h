@@ -151,7 +151,7 @@ typedef struct snug_sim_report {
     uint64_t cross_waits; /* not among violations: a stream waits for the background mover, which */
     char     cross_wait_text[SNUG_SIM_TEXT_MAX]; /* waits for what another stream hasn't done. The first in words */
     uint64_t mover_wait_ns[2];     /* time that streams are held by SNUG_SIM_BACKGROUND, SNUG_SIM_DEMAND moves */
-    uint64_t mover_wait_max_ns[2]; /* the longest between two launches or transfers of a stream */
+    uint64_t mover_wait_max_ns[2]; /* the longest of one stream, at one stretch and with no launch or transfer in it */
     uint64_t now_ns;
     uint64_t kernels, copies, moves, copied_bytes; /* enqueued; copies and copied_bytes: moves too */
     uint64_t torn_moves; /* of moves: raced with a write; harmless where nobody uses the copy */

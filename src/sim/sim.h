@@ -81,7 +81,7 @@ struct snug_sim_stream {
     int              role;
     uint64_t         born, tail, done; /* operations: at its making, enqueued, run */
     uint64_t         end_ns;           /* of all that is enqueued */
-    uint64_t         held_ns[2];       /* by movers since the last launch or transfer */
+    uint64_t         held_ns[2];       /* by movers, at one stretch, since the last launch or transfer */
     uint32_t         haste;            /* RANDOM: chance of 256 to run when its turn comes */
     snug__clock      clock;
     snug__sim_op    *ops; /* ring */

@@ -338,6 +338,8 @@ static void count_hold(snug_sim_stream *stream, const snug__event *event) {
     uint64_t ready = stream->end_ns > snug__sim.now_ns ? stream->end_ns : snug__sim.now_ns;
     if (event->end_ns <= ready)
         return;
+    if (snug__sim.now_ns > stream->end_ns) /* what held it before is over, and nobody enqueued anything behind it */
+        memset(stream->held_ns, 0, sizeof stream->held_ns);
     int which = event->role == SNUG__SIM_LOW ? SNUG_SIM_BACKGROUND : SNUG_SIM_DEMAND;
     stream->held_ns[which] += event->end_ns - ready;
     snug__sim.report.mover_wait_ns[which] += event->end_ns - ready;

@@ -411,6 +411,33 @@ static void background_moves_chain_no_clients(void) {
     world_close(&w);
 }
 
+static void wait_for_mover(world *w) {
+    for (int i = 0; i < 16; i++) /* the calls' own time is short beside it */
+        row->move(w->device, w->mover, i & 1 ? SOURCE : TARGET, i & 1 ? TARGET : SOURCE, SIZE);
+    row->event_record(w->device, w->e[0], w->mover);
+    row->stream_wait(w->device, w->s[0], w->e[0]);
+}
+
+static void holds_of_a_stream_are_told_apart(void) {
+    world w = world_open(SNUG_SIM_TIMED, 1, SNUG_SIM_H200);
+    wait_for_mover(&w);
+    snug_sim_report r   = report();
+    uint64_t        one = r.mover_wait_max_ns[SNUG_SIM_BACKGROUND];
+    ok(one > 0 && one == r.mover_wait_ns[SNUG_SIM_BACKGROUND], "a wait holds the stream for %" PRIu64 " ns", one);
+    wait_for_mover(&w);
+    r = report();
+    is_u64(r.mover_wait_max_ns[SNUG_SIM_BACKGROUND], r.mover_wait_ns[SNUG_SIM_BACKGROUND],
+           "a second wait within the first is one hold with it");
+    uint64_t both = r.mover_wait_max_ns[SNUG_SIM_BACKGROUND];
+    ok(both > one, "of %" PRIu64 " ns", both);
+    snug_sim_advance(10 * both);
+    wait_for_mover(&w);
+    r = report();
+    is_u64(r.mover_wait_max_ns[SNUG_SIM_BACKGROUND], both, "one long after isn't");
+    ok(r.mover_wait_ns[SNUG_SIM_BACKGROUND] > both, "though it adds to the sum");
+    world_close(&w);
+}
+
 /* ------------------------------------------------------------------------------------------------ faults, stalls */
 
 static void calls_fail_when_told(void) {
@@ -497,6 +524,7 @@ int main(void) {
     moves_may_race_if_thrown_away();
     torn_copies_are_found();
     background_moves_chain_no_clients();
+    holds_of_a_stream_are_told_apart();
     calls_fail_when_told();
     a_stalled_stream_is_named();
     arguments_are_checked();
