@@ -25,6 +25,10 @@ typedef struct snug__event  snug__event;
 
 enum { SNUG__PRIORITY_LOW, SNUG__PRIORITY_HIGH };
 
+typedef struct snug__copy {
+    uint64_t to, from, bytes;
+} snug__copy;
+
 typedef struct snug__device_row {
     const char *name;
     snug_status (*open)(int index, snug__device **device);
@@ -51,13 +55,16 @@ typedef struct snug__device_row {
     snug_status (*event_sync)(snug__device *device, snug__event *event);
     snug_status (*stream_wait)(snug__device *device, void *native, snug__event *event);
 
-    snug_status (*move)(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes);
-    /* move is a copy whose result may be thrown away, because a client writes the source meanwhile; copy never is */
+    /* move: copies whose results may be thrown away, because a client writes a source meanwhile; copy's never is. They run in
+     * any order among one another: none writes what another reads or writes. When it fails some may have been enqueued, a
+     * single one hasn't. */
+    snug_status (*move)(snug__device *device, void *native, const snug__copy *copies, uint32_t n);
     snug_status (*copy)(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes);
     snug_status (*write)(snug__device *device, void *native, uint64_t to, const void *from, uint64_t bytes);
     snug_status (*read)(snug__device *device, void *native, void *to, uint64_t from, uint64_t bytes);
     snug_status (*fill)(snug__device *device, void *native, uint64_t to, int byte, uint64_t bytes);
 
+    uint32_t moves_per_operation; /* copies of one move that take one place in a stream's queue */
     uint64_t (*copy_overhead_bytes)(
         snug__device *device); /* what enqueuing one copy costs, as bytes copied in that time */
     void (*memory)(snug__device *device, uint64_t *free_bytes, uint64_t *total_bytes);

@@ -114,7 +114,7 @@ typedef struct motion {
     unsigned     slot;   /* of the location that it leaves */
     uint32_t     source; /* node */
     uint32_t     from, to, size;
-    bool         enqueued;
+    bool         begun;
 } motion;
 
 static bool motion_begin(snug__run *run, motion *motion) {
@@ -151,11 +151,19 @@ static snug_status motion_wait(snug__run *run, const motion *motion, snug__stamp
     return status == SNUG_OK ? wait_for(run, target_fence) : status;
 }
 
-static snug_status copy_granules(snug__run *run, uint64_t to, uint64_t from, uint64_t granules) {
+static snug_status copies_enqueue(snug__run *run, const snug__copy *copies, uint32_t n) {
     snug_pool *pool = run->pool;
-    ops_count(run, 1);
-    return pool->row->move(pool->device, stream_of(run)->native, to * SNUG_GRANULE, from * SNUG_GRANULE,
-                           granules * SNUG_GRANULE);
+    ops_count(run, (n + pool->row->moves_per_operation - 1) / pool->row->moves_per_operation);
+    return pool->row->move(pool->device, stream_of(run)->native, copies, n);
+}
+
+static snug__copy copy_of(uint64_t to, uint64_t from, uint64_t granules) {
+    return (snug__copy){to * SNUG_GRANULE, from * SNUG_GRANULE, granules * SNUG_GRANULE};
+}
+
+static snug_status copy_granules(snug__run *run, uint64_t to, uint64_t from, uint64_t granules) {
+    snug__copy copy = copy_of(to, from, granules);
+    return copies_enqueue(run, &copy, 1);
 }
 
 /* (4), its end: the event, then the stamp. A device that doesn't record is waited for, so that no copy goes unordered.
@@ -242,11 +250,11 @@ static void item_done(snug__run *run, const snug__item *item, motion *motion, sn
 }
 
 /* Publishes or undoes; an item that only readers hold is tried again while the deadline lasts. */
-static void item_finish(snug__run *run, const snug__item *item, motion *motion, bool ordered, snug__stamp stamp,
+static void item_finish(snug__run *run, const snug__item *item, motion *motion, bool copied, snug__stamp stamp,
                         bool keep_gap) {
     snug__stamp fence;
     for (;;) {
-        snug_status status = ordered ? motion_publish(run, motion, stamp, &fence) : SNUG_STALE;
+        snug_status status = copied ? motion_publish(run, motion, stamp, &fence) : SNUG_STALE;
         if (status == SNUG_OK) {
             item_done(run, item, motion, fence, keep_gap);
             return;
@@ -273,38 +281,47 @@ static motion motion_of_item(snug__run *run, const snug__item *item) {
                     .size       = item->size};
 }
 
-static void item_enqueue(snug__run *run, const snug__item *item, motion *motion) {
+/* (2) and (3); before: how many have begun and wait to be copied. */
+static void item_begin(snug__run *run, const snug__item *item, motion *motion, uint32_t before) {
     *motion = motion_of_item(run, item);
-    if (run->error != SNUG_OK || !ops_room(run, 4) || !motion_begin(run, motion))
+    if (run->error != SNUG_OK || !ops_room(run, 4 + before) || !motion_begin(run, motion))
         return;
     snug_status status = motion_wait(run, motion, snug__range_at(&run->pool->map, item->target)->fence);
-    if (status == SNUG_OK)
-        status = copy_granules(run, motion->to, motion->from, motion->size);
-    motion->enqueued = !run_failed(run, status);
-    if (motion->enqueued)
-        return;
-    snug__entry_give_up(motion->entry, motion->generation);
+    motion->begun      = !run_failed(run, status);
+    if (motion->begun)
+        run->begun = true;
+    else
+        snug__entry_give_up(motion->entry, motion->generation);
+}
+
+/* (4) for all that have begun, at once: their targets were free while their sources were live, so that they are apart.
+ * False: none may be published; some of the copies may be on their way. */
+static bool items_copy(snug__run *run, const snug__copy *copies, uint32_t n, snug__stamp *stamp) {
+    if (n == 0)
+        return false;
+    bool enqueued = !run_failed(run, copies_enqueue(run, copies, n));
+    if (enqueued)
+        atomic_fetch_add(&run->pool->mover_copies, n);
+    return copies_record(run, stamp) && enqueued;
 }
 
 void snug__move_items(snug__run *run, snug__item *items, uint32_t count, bool keep_gap) {
     snug_pool *pool = run->pool;
     for (uint32_t at = 0; at < count; at += SNUG__BATCH_MAX) {
         motion      motions[SNUG__BATCH_MAX];
-        uint32_t    n       = count - at < SNUG__BATCH_MAX ? count - at : SNUG__BATCH_MAX;
-        snug__stamp stamp   = SNUG__STAMP_NONE;
-        uint32_t    copies  = 0;
-        bool        ordered = true;
+        snug__copy  copies[SNUG__BATCH_MAX];
+        uint32_t    n = count - at < SNUG__BATCH_MAX ? count - at : SNUG__BATCH_MAX, begun = 0;
+        snug__stamp stamp = SNUG__STAMP_NONE;
         for (uint32_t i = 0; i < n; i++) {
-            item_enqueue(run, &items[at + i], &motions[i]);
-            copies += motions[i].enqueued;
+            item_begin(run, &items[at + i], &motions[i], begun);
+            if (motions[i].begun)
+                copies[begun++] = copy_of(motions[i].to, motions[i].from, motions[i].size);
         }
-        if (copies)
-            ordered = copies_record(run, &stamp);
+        bool copied = items_copy(run, copies, begun, &stamp);
         pthread_mutex_lock(&pool->lock);
-        atomic_fetch_add(&pool->mover_copies, copies);
         for (uint32_t i = 0; i < n; i++)
-            if (motions[i].enqueued)
-                item_finish(run, &items[at + i], &motions[i], ordered, stamp, keep_gap);
+            if (motions[i].begun)
+                item_finish(run, &items[at + i], &motions[i], copied, stamp, keep_gap);
             else
                 item_undo(run, &items[at + i], SNUG__STAMP_NONE);
         pthread_mutex_unlock(&pool->lock);
@@ -396,9 +413,9 @@ static bool step_over(snug__run *run, const snug__slide *slide, uint32_t live, m
         if (status == SNUG_OK)
             status = copy_granules(run, motion->to, motion->from, motion->size);
     }
-    motion->enqueued = ready && !run_failed(run, status) && copies_record(run, &stamp);
+    bool enqueued = ready && !run_failed(run, status) && copies_record(run, &stamp);
     pthread_mutex_lock(&pool->lock);
-    if (motion->enqueued) {
+    if (enqueued) {
         snug__stamp fence;
         atomic_fetch_add(&pool->mover_copies, !over);
         snug__range_at(&pool->map, slide->gap)->fence =

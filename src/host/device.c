@@ -161,6 +161,15 @@ struct transfer {
     int         byte;
 };
 
+/* As many copies of a move as go into one launch. */
+enum { MOVES_PER_LAUNCH = 7 };
+struct moves {
+    char      *base;
+    uint32_t   n;
+    snug__copy copies[MOVES_PER_LAUNCH];
+};
+_Static_assert(sizeof(struct moves) <= SNUG_HOST_ARGUMENTS_MAX, "the arguments of a launch");
+
 #ifdef __SANITIZE_THREAD__
 /* A cancelled move may read bytes that a client is writing; what it copied is thrown away. So under ThreadSanitizer its
  * reads go unseen, while its writes, which nobody may race with, are seen. */
@@ -172,21 +181,25 @@ __attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *t
         to_words[i] = from_words[i];
 }
 
-static void run_move(void *arguments) {
-    struct transfer  *t = arguments;
+static void move_bytes(char *to, const char *from, uint64_t bytes) {
     _Alignas(64) char piece[4096];
-    for (uint64_t at = 0; at < t->bytes; at += sizeof piece) {
-        uint64_t n = t->bytes - at < sizeof piece ? t->bytes - at : sizeof piece;
-        read_unseen(piece, t->from + at, n);
-        memcpy(t->to + at, piece, n);
+    for (uint64_t at = 0; at < bytes; at += sizeof piece) {
+        uint64_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        read_unseen(piece, from + at, n);
+        memcpy(to + at, piece, n);
     }
 }
 #else
-static void run_move(void *arguments) {
-    struct transfer *t = arguments;
-    memcpy(t->to, t->from, t->bytes);
+static void move_bytes(char *to, const char *from, uint64_t bytes) {
+    memcpy(to, from, bytes);
 }
 #endif
+
+static void run_moves(void *arguments) {
+    const struct moves *m = arguments;
+    for (uint32_t i = 0; i < m->n; i++)
+        move_bytes(m->base + m->copies[i].to, m->base + m->copies[i].from, m->copies[i].bytes);
+}
 
 static void run_copy(void *arguments) {
     struct transfer *t = arguments;
@@ -198,10 +211,19 @@ static void run_fill(void *arguments) {
     memset(t->to, t->byte, t->bytes);
 }
 
-static snug_status host_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    snug__assert(to + bytes <= from || from + bytes <= to); /* I8 */
-    struct transfer t = {device->base + to, device->base + from, bytes, 0};
-    return snug_host_launch(native, run_move, &t, sizeof t);
+static snug_status host_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    struct moves m      = {.base = device->base};
+    snug_status  status = SNUG_OK;
+    for (uint32_t at = 0; at < n && status == SNUG_OK; at += m.n) {
+        m.n = n - at < MOVES_PER_LAUNCH ? n - at : MOVES_PER_LAUNCH;
+        for (uint32_t i = 0; i < m.n; i++) {
+            const snug__copy *c = &copies[at + i];
+            snug__assert(c->to + c->bytes <= c->from || c->from + c->bytes <= c->to); /* I8 */
+            m.copies[i] = *c;
+        }
+        status = snug_host_launch(native, run_moves, &m, offsetof(struct moves, copies) + m.n * sizeof m.copies[0]);
+    }
+    return status;
 }
 
 static snug_status host_copy(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
@@ -269,6 +291,7 @@ const snug__device_row snug__device_host = {
     .write               = host_write,
     .read                = host_read,
     .fill                = host_fill,
+    .moves_per_operation = MOVES_PER_LAUNCH,
     .copy_overhead_bytes = host_copy_overhead_bytes,
     .memory              = host_memory,
     .now_ns              = host_now_ns,

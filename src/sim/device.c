@@ -235,9 +235,33 @@ static snug_status sim_stream_wait(snug__device *device, void *native, snug__eve
 
 /* ------------------------------------------------------------------------------------------------ transfers */
 
-static snug_status sim_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    snug_status status = snug__sim_enter(SNUG_SIM_CALL_MOVE);
-    return status == SNUG_OK ? snug__sim_leave(snug__sim_copy(device, native, true, to, from, bytes)) : status;
+static bool apart(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a + a_bytes <= b || b + b_bytes <= a;
+}
+
+/* Does a copy write what another one of the move reads or writes? */
+static void batch_look(const snug__copy *copies, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            if (i != k && !(apart(copies[i].to, copies[i].bytes, copies[k].from, copies[k].bytes) &&
+                            apart(copies[i].to, copies[i].bytes, copies[k].to, copies[k].bytes)))
+                snug__sim_violate(SNUG_SIM_OVERLAP, "two copies of one move, to %#llx and %#llx, aren't independent",
+                                  (unsigned long long)copies[i].to, (unsigned long long)copies[k].to);
+}
+
+/* Begins anywhere in the list. A call that is made to fail gets half through it. */
+static snug_status sim_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status failure = snug__sim_enter(SNUG_SIM_CALL_MOVE), status = SNUG_OK;
+    if (failure != SNUG_OK)
+        snug__sim_lock();
+    uint32_t first = n > 1 ? (uint32_t)(snug__sim_random() % n) : 0;
+    uint32_t count = failure == SNUG_OK ? n : snug__sim.lost ? 0 : n / 2;
+    batch_look(copies, n);
+    for (uint32_t i = 0; i < count && status == SNUG_OK; i++) {
+        const snug__copy *c = &copies[(first + i) % n];
+        status              = snug__sim_copy(device, native, true, c->to, c->from, c->bytes);
+    }
+    return snug__sim_leave(failure != SNUG_OK ? failure : status);
 }
 
 static snug_status sim_copy(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
@@ -328,6 +352,7 @@ const snug__device_row snug__device_sim = {
     .write               = sim_write,
     .read                = sim_read,
     .fill                = sim_fill,
+    .moves_per_operation = 1,
     .copy_overhead_bytes = sim_copy_overhead_bytes,
     .memory              = sim_memory,
     .now_ns              = sim_now_ns,

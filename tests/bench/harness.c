@@ -115,6 +115,11 @@ static snug_status nothing_copied(snug__device *device, void *native, uint64_t t
     return SNUG_OK;
 }
 
+static snug_status nothing_moved(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    (void)device, (void)native, (void)copies, (void)n;
+    return SNUG_OK;
+}
+
 static snug_status nothing_committed(snug__device *device, uint64_t offset, uint64_t bytes) {
     (void)device, (void)offset, (void)bytes;
     return SNUG_OK;
@@ -129,7 +134,7 @@ static const snug__device_row *row_of(pool_device device) {
     static snug__device_row rows[2]; /* pools keep them */
     snug__device_row       *row = &rows[device];
     *row                        = snug__device_host;
-    row->move                   = nothing_copied;
+    row->move                   = nothing_moved;
     row->copy                   = nothing_copied;
     row->arena_commit           = nothing_committed;
     row->arena_decommit         = nothing_committed;

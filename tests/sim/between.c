@@ -123,9 +123,9 @@ static snug_status between_query(snug__device *device, snug__event *event, bool 
     return snug__device_sim.event_query(device, event, complete);
 }
 
-static snug_status between_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
+static snug_status between_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
     meet_mover(device);
-    return snug__device_sim.move(device, native, to, from, bytes);
+    return snug__device_sim.move(device, native, copies, n);
 }
 
 static snug__device_row row;

@@ -197,15 +197,20 @@ static inline snug_status hook_failure(_Atomic int *countdown) {
     return SNUG_DEVICE;
 }
 
-static inline snug_status hooked_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    if (hooks.before_move)
-        hooks.before_move(to, from, bytes);
-    snug_status status = hook_failure(&hooks.fail_move);
-    if (status != SNUG_OK)
-        return status;
-    atomic_fetch_add(&hooks.moves, 1);
-    snug__atomic_raise(&hooks.longest_move, bytes);
-    return snug__device_host.move(device, native, to, from, bytes);
+/* One by one: a move that fails has enqueued the copies before the one that failed. */
+static inline snug_status hooked_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status status = SNUG_OK;
+    for (uint32_t i = 0; i < n && status == SNUG_OK; i++) {
+        if (hooks.before_move)
+            hooks.before_move(copies[i].to, copies[i].from, copies[i].bytes);
+        status = hook_failure(&hooks.fail_move);
+        if (status != SNUG_OK)
+            break;
+        atomic_fetch_add(&hooks.moves, 1);
+        snug__atomic_raise(&hooks.longest_move, copies[i].bytes);
+        status = snug__device_host.move(device, native, &copies[i], 1);
+    }
+    return status;
 }
 
 static inline snug_status hooked_record(snug__device *device, snug__event *event, void *native) {
@@ -256,6 +261,7 @@ static inline void quiet(void *context, int level, const char *line) {
 static inline snug_pool *pool_make(snug_pool_options options) {
     hooked_row              = snug__device_host;
     hooked_row.move         = hooked_move;
+    hooked_row.moves_per_operation = 1;
     hooked_row.event_record = hooked_record;
     hooked_row.stream_wait  = hooked_wait;
     hooked_row.event_query  = hooked_query;

@@ -254,10 +254,13 @@ static char *no_base(snug__device *device) {
     return (char *)(uintptr_t)SNUG_ALIGNMENT_MAX;
 }
 
-static snug_status no_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
+static snug_status no_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
     (void)device, (void)native;
-    copied += bytes;
-    overlapping += !(to + bytes <= from || from + bytes <= to);
+    for (uint32_t i = 0; i < n; i++) {
+        const snug__copy *c = &copies[i];
+        copied += c->bytes;
+        overlapping += !(c->to + c->bytes <= c->from || c->from + c->bytes <= c->to);
+    }
     return SNUG_OK;
 }
 

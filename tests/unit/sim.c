@@ -6,6 +6,10 @@
 
 /* ------------------------------------------------------------------------------------------------ profiles, times */
 
+static void move(world *w, snug_sim_stream *s, uint64_t to, uint64_t from, uint64_t bytes) {
+    row->move(w->device, s, &(snug__copy){to, from, bytes}, 1);
+}
+
 static uint64_t timed(world *w, bool copy, uint64_t bytes) {
     uint64_t before = snug_sim_now();
     if (copy)
@@ -273,16 +277,21 @@ static void bad_programs_are_reported(void) {
     is_u64(report().by_kind[SNUG_SIM_UNCOMMITTED], 3, "an address of the host");
     row->copy(w.device, w.s[0], 4096, 5000, 4096);
     is_u64(report().by_kind[SNUG_SIM_OVERLAP], 1, "a copy over itself");
-    row->move(w.device, w.s[0], 4096, 4097, 4096);
+    move(&w, w.s[0], 4096, 4097, 4096);
     is_u64(report().by_kind[SNUG_SIM_OVERLAP], 2, "and a move");
     row->copy(w.device, w.s[0], 4096, 0, 4096);
     is_u64(report().by_kind[SNUG_SIM_OVERLAP], 2, "side by side is none");
+    snug__copy apart[2] = {{0, 16384, 4096}, {4096, 20480, 4096}}, chain[2] = {{0, 16384, 4096}, {16384, 20480, 4096}};
+    row->move(w.device, w.s[0], apart, 2);
+    is_u64(report().by_kind[SNUG_SIM_OVERLAP], 2, "nor are two copies of one move");
+    row->move(w.device, w.s[0], chain, 2);
+    is_u64(report().by_kind[SNUG_SIM_OVERLAP], 3, "one of which writes what the other reads");
     touch(&w, 1, SNUG_READ, 512 * MiB, 256, 0, 0);
     succeeds(row->arena_decommit(w.device, 512 * MiB, 2 * MiB));
     is_u64(report().by_kind[SNUG_SIM_DECOMMIT], 1, "decommitted under a queued read");
     touch(&w, 2, SNUG_READ, 512 * MiB, 256, 0, 0);
     is_u64(report().by_kind[SNUG_SIM_UNCOMMITTED], 4, "and touched after");
-    row->move(w.device, w.mover, 600 * MiB, 602 * MiB, 256);
+    move(&w, w.mover, 600 * MiB, 602 * MiB, 256);
     succeeds(row->arena_decommit(w.device, 602 * MiB, 2 * MiB));
     is_u64(report().by_kind[SNUG_SIM_DECOMMIT], 2, "under a move that may be thrown away too");
     touch(&w, 1, SNUG_WRITE, 604 * MiB, 256, 1, 1);
@@ -314,7 +323,7 @@ static world moving(int style, bool write_first) {
     row->stream_wait(w.device, w.mover, w.e[0]);
     if (write_first)
         touch(&w, 0, SNUG_WRITE, SOURCE + 256, 256, 1, 2);
-    row->move(w.device, w.mover, TARGET, SOURCE, SIZE);
+    move(&w, w.mover, TARGET, SOURCE, SIZE);
     row->event_record(w.device, w.e[1], w.mover);
     return w;
 }
@@ -363,7 +372,7 @@ static void torn_copies_are_found(void) {
         snug_sim_sync(w.s[2]);
         touch(&w, 0, SNUG_WRITE, SOURCE, SIZE, 2, 1);
         snug_sim_sync(NULL);
-        row->move(w.device, w.mover, TARGET, SOURCE, SIZE); /* retires what it can */
+        move(&w, w.mover, TARGET, SOURCE, SIZE); /* retires what it can */
         touch(&w, 1, SNUG_READ, SECOND, SIZE, 1, 1);
         is_u64(world_close(&w).by_kind[SNUG_SIM_TORN], 1, "and copied before that");
         w = moving(style, false);
@@ -376,12 +385,12 @@ static void torn_copies_are_found(void) {
         w = moving(style, false);
         touch(&w, 0, SNUG_WRITE, SOURCE, SIZE, 2, 1);
         snug_sim_sync(NULL);
-        row->move(w.device, w.mover, SECOND, TARGET, SIZE); /* retires the first one's record */
+        move(&w, w.mover, SECOND, TARGET, SIZE); /* retires the first one's record */
         snug_sim_sync(NULL);
         touch(&w, 1, SNUG_READ, SECOND, SIZE, 1, 1);
         is_u64(world_close(&w).by_kind[SNUG_SIM_TORN], 1, "long after, when it has been moved on");
         w = moving(style, false);
-        row->move(w.device, w.mover, SECOND, TARGET, SIZE);
+        move(&w, w.mover, SECOND, TARGET, SIZE);
         row->event_record(w.device, w.e[1], w.mover);
         row->stream_wait(w.device, w.s[1], w.e[1]);
         touch(&w, 0, SNUG_WRITE, SOURCE, SIZE, 2, 1);
@@ -395,7 +404,7 @@ static void background_moves_chain_no_clients(void) {
     snug_sim_launch(w.s[0], NULL, 0, 5000000);
     row->event_record(w.device, w.e[0], w.s[0]);
     row->stream_wait(w.device, w.mover, w.e[0]);
-    row->move(w.device, w.mover, TARGET, SOURCE, SIZE);
+    move(&w, w.mover, TARGET, SOURCE, SIZE);
     row->event_record(w.device, w.e[1], w.mover);
     row->stream_wait(w.device, w.s[0], w.e[1]);
     is_u64(report().cross_waits, 0, "a stream may wait for the mover that waits for itself");
@@ -413,7 +422,7 @@ static void background_moves_chain_no_clients(void) {
 
 static void wait_for_mover(world *w) {
     for (int i = 0; i < 16; i++) /* the calls' own time is short beside it */
-        row->move(w->device, w->mover, i & 1 ? SOURCE : TARGET, i & 1 ? TARGET : SOURCE, SIZE);
+        move(w, w->mover, i & 1 ? SOURCE : TARGET, i & 1 ? TARGET : SOURCE, SIZE);
     row->event_record(w->device, w->e[0], w->mover);
     row->stream_wait(w->device, w->s[0], w->e[0]);
 }
@@ -474,7 +483,7 @@ static void a_stalled_stream_is_named(void) {
     ok(snug_sim_now() - began >= UINT64_C(10000000000), "after ten seconds of virtual time");
     ok(strstr(snug__device_error(), "stream 3 is stalled") != NULL, "it says: %s", snug__device_error());
     snug_sim_stall(1, 1);
-    row->move(w.device, w.mover, TARGET, SOURCE, SIZE);
+    move(&w, w.mover, TARGET, SOURCE, SIZE);
     is_status(row->stream_sync(w.device, w.mover), SNUG_TIMEOUT, "the mover, by its number");
     ok(strstr(snug__device_error(), "background mover") != NULL, "it says: %s", snug__device_error());
     snug_sim_stall(snug_sim_stream_number(w.s[1]), 0);
