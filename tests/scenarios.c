@@ -62,9 +62,10 @@ static void scene_close(const char *name) {
 
 /* Steps until DONE, or BLOCKED with everything settled; the number of steps that moved something. */
 static unsigned scene_tidy(snug_budget budget, uint64_t *moves) {
-    snug_compact_result r     = {.struct_size = sizeof r};
-    unsigned            steps = 0, idle = 0;
-    *moves                    = 0;
+    snug_compact_result r        = {.struct_size = sizeof r};
+    unsigned            steps    = 0;
+    uint64_t            moved_at = client_now_ns();
+    *moves                       = 0;
     do {
         if (snug_compact(s.c.pool, &budget, &r) != SNUG_OK)
             bail_out("no compact");
@@ -72,10 +73,11 @@ static unsigned scene_tidy(snug_budget budget, uint64_t *moves) {
             bail_out("%" PRIu64 " bytes moved in a step of %" PRIu64, r.moved_bytes, budget.bytes_max);
         *moves += r.moves;
         steps += r.moved_bytes > 0;
-        idle = r.moved_bytes ? 0 : idle + 1; /* BLOCKED while its own copies wait for a busy core */
-        if (!r.moved_bytes && r.state == SNUG_COMPACT_BLOCKED)
+        if (r.moved_bytes)
+            moved_at = client_now_ns();
+        else if (r.state == SNUG_COMPACT_BLOCKED) /* for good, or while its own copies wait for a busy core */
             usleep(200);
-    } while (r.state != SNUG_COMPACT_DONE && idle < 5000 && steps < 100000);
+    } while (r.state != SNUG_COMPACT_DONE && client_now_ns() - moved_at < 1000000000 && steps < 100000);
     return steps;
 }
 
