@@ -348,8 +348,8 @@ snug_status snug_free(snug_pool *pool, snug_handle handle) {
     status = snug__handles_find(&pool->handles, handle, &entry);
     if (status != SNUG_OK)
         return status;
-    pthread_mutex_lock(&pool->lock); /* before the word: the last unpin may bury it the moment it is DYING */
-    while ((status = snug__entry_kill(entry, snug__handle_generation(handle))) == SNUG_TIMEOUT) {
+    pthread_mutex_lock(&pool->lock); /* before the word: its last holder may end it the moment it is DYING */
+    while ((status = snug__entry_kill(&pool->handles, &pool->order, handle)) == SNUG_TIMEOUT) {
         pthread_mutex_unlock(&pool->lock);
         snug__entry_thawed(entry);
         pthread_mutex_lock(&pool->lock);

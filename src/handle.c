@@ -75,10 +75,24 @@ bool snug__handles_pinned(const snug__handles *handles) {
     return false;
 }
 
+void snug__handles_look(snug__handles *handles, snug__order *order) {
+    uint32_t made = atomic_load(&handles->made);
+    if (++handles->looks == SNUG__NONE)
+        handles->looks = 1;
+    for (snug_stream *slot = atomic_load(&order->made_last); slot; slot = slot->made_before)
+        for (uint32_t i = 0, count = atomic_load(&slot->claims.count); i < count; i++) {
+            snug_handle  handle = atomic_load(&slot->claims.handles[i]);
+            snug__entry *entry  = snug__handles_at(handles, snug__handle_index(handle));
+            /* dying, it may end, and use `next`, at any moment; else it takes the lock */
+            if (snug__handle_index(handle) < made &&
+                snug__word_status(atomic_load(&entry->word), snug__handle_generation(handle)) == SNUG_OK)
+                entry->next = handles->looks;
+        }
+}
+
 snug_handle snug__handles_name(const snug__handles *handles, const snug__entry *entry) {
     uint64_t word = atomic_load((_Atomic uint64_t *)&entry->word);
-    return (uint64_t)handles->tag << 56 | (uint64_t)snug__word_generation(word) << SNUG__INDEX_BITS |
-           snug__handles_index(handles, entry);
+    return snug__handle_of(handles, entry, snug__word_generation(word));
 }
 
 snug_handle snug__handles_live(snug__handles *handles, snug__entry *entry) {
@@ -120,36 +134,64 @@ uint64_t snug__entry_thawed(snug__entry *entry) {
     return word;
 }
 
-snug_status snug__entry_kill(snug__entry *entry, uint32_t generation) {
-    uint64_t was = atomic_load(&entry->word), word;
+void snug__entry_hold(snug__entry *entry) {
+    atomic_fetch_add(&entry->word, 1);
+}
+
+/* Ends a dying generation that nobody holds; true: it was this call that did. */
+static bool end(snug__order *order, snug__entry *entry, snug_handle handle) {
+    uint32_t generation = snug__handle_generation(handle);
+    uint64_t was        = atomic_load(&entry->word);
+    while (snug__word_generation(was) == generation && (was & (SNUG__DYING | SNUG__PINS)) == SNUG__DYING) {
+        if (snug__order_claimed(order, handle))
+            return false;
+        if (atomic_compare_exchange_weak(&entry->word, &was,
+                                         (uint64_t)(generation + 1) << SNUG__GENERATION | (was & SNUG__CURRENT)))
+            return true;
+    }
+    return false;
+}
+
+snug_status snug__entry_kill(snug__handles *handles, snug__order *order, snug_handle handle) {
+    snug__entry *entry      = snug__handles_at(handles, snug__handle_index(handle));
+    uint32_t     generation = snug__handle_generation(handle);
+    uint64_t     was        = atomic_load(&entry->word);
     do {
         if ((was & SNUG__FROZEN) && snug__word_generation(was) == generation)
             return SNUG_TIMEOUT;
         snug_status status = snug__word_status(was, generation);
         if (status != SNUG_OK)
             return status;
-        if (was & SNUG__PINS)
-            word = (was | SNUG__DYING) & ~SNUG__MOVING;
-        else
-            word = (uint64_t)(generation + 1) << SNUG__GENERATION | (was & SNUG__CURRENT);
-    } while (!atomic_compare_exchange_weak(&entry->word, &was, word));
-    return was & SNUG__PINS ? SNUG_BUSY : SNUG_OK;
+    } while (!atomic_compare_exchange_weak(&entry->word, &was, (was | SNUG__DYING) & ~SNUG__MOVING));
+    return end(order, entry, handle) ? SNUG_OK : SNUG_BUSY;
+}
+
+void snug__entry_end(snug__handles *handles, snug__order *order, snug_handle handle) {
+    snug__entry *entry = snug__handles_at(handles, snug__handle_index(handle));
+    if (end(order, entry, handle))
+        snug__handles_push_dead(handles, entry);
 }
 
 static bool ours(uint64_t word, uint32_t generation) {
     return snug__word_generation(word) == generation && (word & (SNUG__LIVE | SNUG__DYING)) == SNUG__LIVE;
 }
 
-snug_status snug__entry_begin_move(snug__entry *entry, uint32_t generation) {
-    uint64_t was = atomic_load(&entry->word);
+snug_status snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order) {
+    uint32_t generation = snug__handle_generation(handle);
+    uint64_t was        = atomic_load(&entry->word);
     do {
         if (!ours(was, generation))
             return SNUG_STALE;
         if (was & SNUG__PINS)
             return SNUG_BUSY;
         snug__assert_debug(!(was & SNUG__MOVING)); /* one mover */
+        if (snug__order_claimed(order, handle))    /* so as not to disturb its holders for nothing */
+            return SNUG_BUSY;
     } while (!atomic_compare_exchange_weak(&entry->word, &was, was | SNUG__MOVING));
-    return SNUG_OK;
+    if (!snug__order_claimed(order, handle))
+        return SNUG_OK;
+    snug__entry_give_up(entry, generation);
+    return SNUG_BUSY;
 }
 
 snug_status snug__entry_freeze(snug__entry *entry, uint32_t generation) {

@@ -5,10 +5,12 @@
  * It is changed by sequentially consistent read-modify-write only, and never rebuilt: CURRENT, which of the two locations is
  * valid, survives even a free, since a mover that has lost its race may still be filling the other one.
  *   LIVE     the generation in the word is allocated
- *   DYING    freed while pinned: no new pins, the last unpin ends the generation
+ *   DYING    freed while held: no new holders, the last to let go ends the generation
  *   MOVING   a mover is copying it; cleared by a pin for writing and by a free, which cancels the move
  *   LONG     one of the pins stands for all long ones: only unpin takes it away, no release without a resolve
  *   FROZEN   a mover is enqueuing copies over the buffer itself; a pin or free waits, for the enqueuing only
+ *
+ * A launch holds a buffer by a claim in its stream's list (claim.h), or, where a mover or a free is at it, by a pin here.
  *
  * Entries never move; a launch touches the first of an entry's two cache lines. The stamps of users belong to the entry, not
  * to a location, and no move resets them: what used the old place then also counts against the new one until it settles.
@@ -46,7 +48,7 @@ typedef struct snug__entry {
     uint64_t         pinned_at_ns; /* the oldest long pin */
     uint64_t         moved_at_ns;
     uint32_t         range; /* node in the map; SNUG__NONE for size 0 */
-    uint32_t         next;  /* in the list of free entries, or of dead ones */
+    uint32_t         next; /* in the list of free entries, or of dead ones; live: the last look that found it claimed */
     uint32_t         long_pins;
     uint16_t         tag;
     uint8_t          alignment_log2;
@@ -64,6 +66,7 @@ typedef struct snug__handles {
     _Atomic uint32_t dead;                  /* entries whose last unpin ended them, to be given back */
     uint32_t         live, retired;
     uint32_t         generation_first;
+    uint32_t         looks; /* for claims, see snug__handles_look */
 } snug__handles;
 
 snug_status snug__handles_open(snug__handles *handles, uint32_t tag, uint32_t max, uint32_t generation_first);
@@ -93,6 +96,11 @@ static inline unsigned snug__word_current(uint64_t word) {
     return (word & SNUG__CURRENT) != 0;
 }
 
+static inline snug_handle snug__handle_of(const snug__handles *handles, const snug__entry *entry, uint32_t generation) {
+    return (uint64_t)handles->tag << 56 | (uint64_t)generation << SNUG__INDEX_BITS |
+           snug__handles_index(handles, entry);
+}
+
 /* A fresh entry that is not live yet: location CURRENT to be filled, then live. HANDLES: the table is full. NO_MEMORY. */
 snug_status snug__handles_take(snug__handles *handles, snug__entry **entry);
 /* Makes it live and tells its handle. */
@@ -102,6 +110,14 @@ void snug__handles_give_back(snug__handles *handles, snug__entry *entry);
 
 /* Is anything pinned? */
 bool snug__handles_pinned(const snug__handles *handles);
+
+/* Under lock: notes which live entries are claimed, for snug__entry_held. */
+void snug__handles_look(snug__handles *handles, snug__order *order);
+
+/* Is it pinned, or was it claimed at the last look? Its word is given. */
+static inline bool snug__entry_held(const snug__handles *handles, const snug__entry *entry, uint64_t word) {
+    return (word & SNUG__PINS) || entry->next == handles->looks;
+}
 
 /* The handle of a live entry. */
 snug_handle snug__handles_name(const snug__handles *handles, const snug__entry *entry);
@@ -142,17 +158,16 @@ static inline snug_status snug__entry_pin(snug__entry *entry, uint32_t generatio
     }
 }
 
-/* Unpins. *last: this ended a dying generation; push the entry on the dead list. NOT_PINNED, STALE, UNKNOWN. */
+/* Unpins. *last: it was the last pin of a dying buffer, which snug__entry_end is for. NOT_PINNED, STALE, UNKNOWN. */
 static inline snug_status snug__entry_unpin(snug__entry *entry, uint32_t generation, bool *last) {
-    uint64_t was = atomic_load_explicit(&entry->word, memory_order_relaxed), word;
+    uint64_t was = atomic_load_explicit(&entry->word, memory_order_relaxed);
     do {
         if (snug__unlikely(snug__word_generation(was) != generation || !(was & SNUG__LIVE)))
             return snug__word_status(was, generation);
         if (snug__unlikely((was & SNUG__PINS) == ((was & SNUG__LONG) != 0)))
             return SNUG_NOT_PINNED;
         *last = (was & (SNUG__PINS | SNUG__DYING)) == (1 | SNUG__DYING);
-        word  = *last ? ((uint64_t)(generation + 1) << SNUG__GENERATION) | (was & SNUG__CURRENT) : was - 1;
-    } while (snug__unlikely(!atomic_compare_exchange_weak(&entry->word, &was, word)));
+    } while (snug__unlikely(!atomic_compare_exchange_weak(&entry->word, &was, was - 1)));
     return SNUG_OK;
 }
 
@@ -164,14 +179,21 @@ static inline void snug__entry_set_long(snug__entry *entry, bool on) {
         atomic_fetch_and(&entry->word, ~SNUG__LONG);
 }
 
-/* Frees: OK (dead at once; its range is the caller's to give back), BUSY (pinned: dying, the last unpin ends it), STALE,
- * UNKNOWN. TIMEOUT: FROZEN; to be tried again once thawed, and not with the pool's lock held meanwhile: the mover needs it. */
-snug_status snug__entry_kill(snug__entry *entry, uint32_t generation);
+/* Once it is held, until it is let go: a claim that becomes a pin, dying or not. */
+void snug__entry_hold(snug__entry *entry);
 
-/* The mover's steps. begin: pins 0 -> MOVING, or BUSY, STALE. freeze: {pins 0, MOVING} -> FROZEN too, or BUSY.
+/* Frees: OK (dead at once; its range is the caller's to give back), BUSY (held: dying, the last to let go ends it), STALE,
+ * UNKNOWN. TIMEOUT: FROZEN; to be tried again once thawed, and not with the pool's lock held meanwhile: the mover needs it. */
+snug_status snug__entry_kill(snug__handles *handles, snug__order *order, snug_handle handle);
+
+/* For whoever has let go of a dying buffer: ends its generation, if nobody holds it any more, and puts the entry on the list
+ * of dead ones. Any thread, no lock. */
+void snug__entry_end(snug__handles *handles, snug__order *order, snug_handle handle);
+
+/* The mover's steps. begin: held by nobody -> MOVING, or BUSY, STALE. freeze: {pins 0, MOVING} -> FROZEN too, or BUSY.
  * publish: {pins 0, MOVING} -> CURRENT flipped, MOVING and FROZEN gone; BUSY while only readers pin it; STALE once cancelled
  * or freed. give_up: MOVING gone if it was there. */
-snug_status snug__entry_begin_move(snug__entry *entry, uint32_t generation);
+snug_status snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order);
 snug_status snug__entry_freeze(snug__entry *entry, uint32_t generation);
 snug_status snug__entry_publish(snug__entry *entry, uint32_t generation);
 void        snug__entry_give_up(snug__entry *entry, uint32_t generation);

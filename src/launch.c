@@ -32,27 +32,105 @@ static inline snug_status pin_one(snug_pool *pool, snug_handle handle, bool writ
     return snug__entry_pin(*entry, snug__handle_generation(handle), write, word);
 }
 
-static inline snug_status unpin_one(snug_pool *pool, snug__entry *entry, uint32_t generation) {
-    bool        last   = false;
-    snug_status status = snug__entry_unpin(entry, generation, &last);
+static inline snug_status unpin_one(snug_pool *pool, snug_handle handle) {
+    snug__entry *entry  = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    bool         last   = false;
+    snug_status  status = snug__entry_unpin(entry, snug__handle_generation(handle), &last);
     if (snug__unlikely(last))
-        snug__handles_push_dead(&pool->handles, entry);
+        snug__entry_end(&pool->handles, &pool->order, handle);
     return status;
 }
 
 static void unpin_many(snug_pool *pool, const snug_handle *handles, size_t n) {
     for (size_t i = 0; i < n; i++)
-        unpin_one(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
-                  snug__handle_generation(handles[i]));
+        unpin_one(pool, handles[i]);
+}
+
+/* A claim has gone: was it what kept a dying buffer? */
+static inline void look_for_dying(snug_pool *pool, snug_handle handle) {
+    snug__entry *entry;
+    if (snug__likely(snug__handles_find(&pool->handles, handle, &entry) == SNUG_OK) &&
+        snug__unlikely(atomic_load(&entry->word) & SNUG__DYING))
+        snug__entry_end(&pool->handles, &pool->order, handle);
+}
+
+/* Lets go of what the stream holds, by claim or by pin; nothing has used it. */
+static void let_go(snug_stream *stream, const snug_handle *handles, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        snug__claims_wait(&stream->claims);
+        uint32_t position = snug__claims_find(&stream->claims, handles[i]);
+        if (position < SNUG__CLAIMS_MAX)
+            snug__claims_drop(&stream->claims, position);
+        snug__claims_done(&stream->claims);
+        if (position < SNUG__CLAIMS_MAX)
+            look_for_dying(stream->pool, handles[i]);
+        else
+            unpin_one(stream->pool, handles[i]);
+    }
 }
 
 /* No address of a failed resolve survives it, so that nobody can launch with one by mistake. */
-static snug_status resolve_undo(snug_pool *pool, const snug_handle *handles, size_t pinned, size_t n, void **addresses,
-                                snug_status status) {
-    unpin_many(pool, handles, pinned);
+static snug_status resolve_failed(snug_stream *stream, size_t n, void **addresses, snug_status status) {
     for (size_t i = 0; i < n; i++)
         addresses[i] = NULL;
-    return snug__pool_notice(pool, status);
+    return snug__pool_notice(stream->pool, status);
+}
+
+/* By pins, one after the other. */
+static snug_status resolve_pinning(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
+                                   void **addresses) {
+    snug_pool *pool = stream->pool;
+    for (size_t i = 0; i < n; i++) {
+        snug__entry *entry;
+        uint64_t     word   = 0;
+        snug_status  status = pin_one(pool, handles[i], writes(access, i), &entry, &word);
+        if (snug__unlikely(status != SNUG_OK)) {
+            unpin_many(pool, handles, i);
+            return resolve_failed(stream, n, addresses, status);
+        }
+        /* after the pin, so that this is the place it keeps until the release */
+        unsigned slot = snug__word_current(word);
+        addresses[i]  = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
+        status        = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
+        if (snug__unlikely(status != SNUG_OK)) {
+            unpin_many(pool, handles, i + 1);
+            return resolve_failed(stream, n, addresses, status);
+        }
+    }
+    return SNUG_OK;
+}
+
+/* After the claims: do all of them hold? *unsettled: some of the buffers may have to be waited for. */
+static inline bool claims_hold(snug_pool *pool, const snug_handle *handles, size_t n, void **addresses,
+                               bool *unsettled) {
+    uint64_t floor = atomic_load_explicit(&pool->order.floor, memory_order_acquire);
+    for (size_t i = 0; i < n; i++) {
+        snug__entry *entry;
+        if (snug__unlikely(snug__handles_find(&pool->handles, handles[i], &entry) != SNUG_OK))
+            return false;
+        uint64_t word = atomic_load(&entry->word);
+        if (snug__unlikely(snug__word_generation(word) != snug__handle_generation(handles[i]) ||
+                           (word & (SNUG__LIVE | SNUG__DYING | SNUG__MOVING | SNUG__FROZEN)) != SNUG__LIVE))
+            return false;
+        unsigned slot = snug__word_current(word);
+        addresses[i]  = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
+        *unsettled |= atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed) > floor;
+    }
+    return true;
+}
+
+static snug_status resolve_waits(snug_stream *stream, const snug_handle *handles, size_t n, void **addresses) {
+    snug_pool *pool = stream->pool;
+    for (size_t i = 0; i < n; i++) {
+        snug__entry *entry  = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
+        unsigned     slot   = snug__word_current(atomic_load_explicit(&entry->word, memory_order_relaxed));
+        snug_status  status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
+        if (snug__unlikely(status != SNUG_OK)) {
+            let_go(stream, handles, n);
+            return resolve_failed(stream, n, addresses, status);
+        }
+    }
+    return SNUG_OK;
 }
 
 snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
@@ -60,40 +138,88 @@ snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t
     snug_status status = stream_open(stream);
     if (snug__unlikely(status != SNUG_OK))
         return status;
-    if (snug__unlikely(n > 0 && (!handles || !addresses)))
+    if (n == 0)
+        return SNUG_OK;
+    if (snug__unlikely(!handles || !addresses))
         return SNUG_INVALID;
-    snug_pool *pool  = stream->pool;
-    uint64_t   floor = atomic_load_explicit(&pool->order.floor, memory_order_acquire);
-    for (size_t i = 0; i < n; i++) {
-        snug__entry *entry;
-        uint64_t     word = 0;
-        status            = pin_one(pool, handles[i], writes(access, i), &entry, &word);
-        if (snug__unlikely(status != SNUG_OK))
-            return resolve_undo(pool, handles, i, n, addresses, status);
-        /* after the pin, so that this is the place it keeps until the release */
-        unsigned slot  = snug__word_current(word);
-        addresses[i]   = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
-        uint64_t epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
-        if (snug__unlikely(epoch > floor)) {
-            status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
-            if (snug__unlikely(status != SNUG_OK))
-                return resolve_undo(pool, handles, i + 1, n, addresses, status);
-        }
-    }
-    return SNUG_OK;
+    snug_pool *pool = stream->pool;
+    if (snug__unlikely(!snug__claims_try(&stream->claims, n)))
+        return resolve_pinning(stream, handles, n, access, addresses);
+    bool unsettled = false;
+    snug__claims_add(&stream->claims, handles, n);
+    bool hold = claims_hold(pool, handles, n, addresses, &unsettled);
+    if (snug__unlikely(!hold))
+        snug__claims_pop(&stream->claims, n);
+    snug__claims_done(&stream->claims);
+    if (snug__likely(hold && !unsettled))
+        return SNUG_OK;
+    if (hold)
+        return resolve_waits(stream, handles, n, addresses);
+    for (size_t i = 0; i < n; i++)
+        look_for_dying(pool, handles[i]);
+    return resolve_pinning(stream, handles, n, access, addresses);
+}
+
+static inline void use_mark(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
+    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    snug__atomic_stamp_add(write ? &entry->writers : &entry->readers, mask, epoch);
 }
 
 /* Marks the use, then drops the pin: whoever sees no pin any more sees the mark. */
-static inline snug_status release_one(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
+static snug_status release_pinned(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
     snug__entry *entry;
     snug_status  status = snug__handles_find(&pool->handles, handle, &entry);
-    if (snug__unlikely(status != SNUG_OK))
+    if (status != SNUG_OK)
         return status;
-    uint32_t generation = snug__handle_generation(handle);
-    uint64_t word       = atomic_load_explicit(&entry->word, memory_order_relaxed);
-    if (snug__likely(snug__word_generation(word) == generation && (word & SNUG__PINS)))
-        snug__atomic_stamp_add(write ? &entry->writers : &entry->readers, mask, epoch);
-    return unpin_one(pool, entry, generation);
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+    if (snug__word_generation(word) == snug__handle_generation(handle) && (word & SNUG__PINS))
+        use_mark(pool, handle, write, mask, epoch);
+    return unpin_one(pool, handle);
+}
+
+/* What isn't what was resolved last, in that order, or was pinned. */
+static snug_status release_singly(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
+                                  uint64_t mask, uint64_t epoch) {
+    snug_pool  *pool  = stream->pool;
+    snug_status first = SNUG_OK;
+    for (size_t i = 0; i < n; i++) {
+        snug__claims_wait(&stream->claims);
+        uint32_t position = snug__claims_find(&stream->claims, handles[i]);
+        bool     claimed  = position < SNUG__CLAIMS_MAX;
+        if (claimed) { /* the mark first: whoever sees no claim any more sees the mark */
+            use_mark(pool, handles[i], writes(access, i), mask, epoch);
+            snug__claims_drop(&stream->claims, position);
+        }
+        snug__claims_done(&stream->claims);
+        snug_status status = SNUG_OK;
+        if (claimed)
+            look_for_dying(pool, handles[i]);
+        else
+            status = release_pinned(pool, handles[i], writes(access, i), mask, epoch);
+        if (first == SNUG_OK)
+            first = status;
+    }
+    return first;
+}
+
+/* The uses are behind an event and get its stamp; then the stream lets go. */
+static inline snug_status release_marked(snug_stream *stream, const snug_handle *handles, size_t n,
+                                         const snug_access *access, uint64_t epoch) {
+    snug_pool *pool = stream->pool;
+    uint64_t   mask = UINT64_C(1) << stream->bit;
+    snug__claims_wait(&stream->claims);
+    bool last = snug__claims_last(&stream->claims, handles, n);
+    if (snug__likely(last)) {
+        for (size_t i = 0; i < n; i++)
+            use_mark(pool, handles[i], writes(access, i), mask, epoch);
+        snug__claims_pop(&stream->claims, n);
+    }
+    snug__claims_done(&stream->claims);
+    if (snug__unlikely(!last))
+        return release_singly(stream, handles, n, access, mask, epoch);
+    for (size_t i = 0; i < n; i++)
+        look_for_dying(pool, handles[i]);
+    return SNUG_OK;
 }
 
 snug_status snug_release(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access) {
@@ -104,18 +230,23 @@ snug_status snug_release(snug_stream *stream, const snug_handle *handles, size_t
         return SNUG_OK;
     if (snug__unlikely(!handles))
         return SNUG_INVALID;
-    snug_pool *pool = stream->pool;
-    uint64_t   epoch;
-    status = snug__order_record(&pool->order, stream, &epoch);
+    uint64_t epoch;
+    status = snug__order_record(&stream->pool->order, stream, &epoch);
     if (snug__unlikely(status != SNUG_OK))
-        return snug__pool_notice(pool, status);
-    uint64_t mask = UINT64_C(1) << stream->bit;
-    for (size_t i = 0; i < n; i++) {
-        snug_status released = release_one(pool, handles[i], writes(access, i), mask, epoch);
-        if (snug__unlikely(released != SNUG_OK) && status == SNUG_OK)
-            status = released;
+        return snug__pool_notice(stream->pool, status);
+    return release_marked(stream, handles, n, access, epoch);
+}
+
+void snug__launch_claims_to_pins(snug_stream *stream) {
+    snug__claims_wait(&stream->claims);
+    uint32_t count = atomic_load(&stream->claims.count);
+    for (uint32_t i = 0; i < count; i++) {
+        snug_handle handle = atomic_load(&stream->claims.handles[i]);
+        if (handle != SNUG_HANDLE_NONE)
+            snug__entry_hold(snug__handles_at(&stream->pool->handles, snug__handle_index(handle)));
     }
-    return status;
+    snug__claims_pop(&stream->claims, count);
+    snug__claims_done(&stream->claims);
 }
 
 /* ------------------------------------------------------------------------------------------------ long pins */
@@ -160,9 +291,10 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
 }
 
 /* Under lock, pinned by the caller: the first long pin keeps that pin for all of them, the others give it back. */
-static void pin_long(snug_pool *pool, snug__entry *entry, uint32_t generation) {
+static void pin_long(snug_pool *pool, snug_handle handle) {
+    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
     if (entry->long_pins++ > 0) {
-        unpin_one(pool, entry, generation);
+        unpin_one(pool, handle);
         return;
     }
     snug__entry_set_long(entry, true);
@@ -175,7 +307,8 @@ static void pin_long(snug_pool *pool, snug__entry *entry, uint32_t generation) {
     range->fixed = 1;
 }
 
-static snug_status unpin_long(snug_pool *pool, snug__entry *entry, uint32_t generation) {
+static snug_status unpin_long(snug_pool *pool, snug_handle handle) {
+    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
     if (--entry->long_pins > 0)
         return SNUG_OK;
     entry->pinned_at_ns = 0;
@@ -186,7 +319,7 @@ static snug_status unpin_long(snug_pool *pool, snug__entry *entry, uint32_t gene
         range->fixed = 0;
     }
     snug__entry_set_long(entry, false);
-    return unpin_one(pool, entry, generation);
+    return unpin_one(pool, handle);
 }
 
 snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void **addresses) {
@@ -206,8 +339,7 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     pthread_mutex_lock(&pool->lock);
     if (status == SNUG_OK)
         for (size_t i = 0; i < n; i++)
-            pin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
-                     snug__handle_generation(handles[i]));
+            pin_long(pool, handles[i]);
     else
         unpin_many(pool, handles, pinned);
     snug__pool_bury_dead(pool);
@@ -226,8 +358,7 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     if (status != SNUG_OK) {
         pthread_mutex_lock(&pool->lock);
         for (size_t i = 0; i < n; i++)
-            unpin_long(pool, snug__handles_at(&pool->handles, snug__handle_index(handles[i])),
-                       snug__handle_generation(handles[i]));
+            unpin_long(pool, handles[i]);
         snug__pool_bury_dead(pool);
         pthread_mutex_unlock(&pool->lock);
     }
@@ -248,7 +379,7 @@ static snug_status unpin_one_long(snug_pool *pool, snug_handle handle, snug__sta
         return SNUG_NOT_PINNED;
     if (used.mask)
         snug__atomic_stamp_add(&entry->writers, used.mask, used.epoch);
-    return unpin_long(pool, entry, generation);
+    return unpin_long(pool, handle);
 }
 
 snug_status snug_unpin(snug_pool *pool, const snug_handle *handles, size_t n, snug_stream *const *streams,
@@ -315,7 +446,7 @@ static snug_status spans_resolve(snug_stream *stream, const span *spans, size_t 
         return status;
     status = spans_check(stream->pool, spans, n);
     if (status != SNUG_OK) {
-        unpin_many(stream->pool, handles, n);
+        let_go(stream, handles, n);
         return status;
     }
     for (size_t i = 0; i < n; i++)
@@ -332,13 +463,16 @@ static snug_status spans_release(snug_stream *stream, const span *spans, size_t 
     bool        marked = status == SNUG_OK;
     if (!marked && pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
         status = SNUG_LOST;
+    snug_handle handles[2] = {0};
+    snug_access access[2]  = {SNUG_WRITE};
     for (size_t i = 0; i < n; i++) {
-        snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(spans[i].handle));
-        if (marked)
-            snug__atomic_stamp_add(spans[i].access == SNUG_READ ? &entry->readers : &entry->writers,
-                                   UINT64_C(1) << stream->bit, epoch);
-        unpin_one(pool, entry, snug__handle_generation(spans[i].handle));
+        handles[i] = spans[i].handle;
+        access[i]  = spans[i].access;
     }
+    if (marked)
+        release_marked(stream, handles, n, access, epoch);
+    else
+        let_go(stream, handles, n);
     if (enqueued == SNUG_OK)
         enqueued = status;
     if (enqueued == SNUG_OK)

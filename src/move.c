@@ -118,8 +118,10 @@ typedef struct motion {
 } motion;
 
 static bool motion_begin(snug__run *run, motion *motion) {
+    snug_pool  *pool   = run->pool;
+    snug_handle handle = snug__handle_of(&pool->handles, motion->entry, motion->generation);
     for (;;) {
-        snug_status status = snug__entry_begin_move(motion->entry, motion->generation); /* (2) */
+        snug_status status = snug__entry_begin_move(motion->entry, handle, &pool->order); /* (2) */
         if (status == SNUG_OK)
             break;
         if (status == SNUG_STALE || !run->may_wait || !patient(run)) {

@@ -29,15 +29,20 @@ static snug_status slot_events_create(snug__order *order, snug_stream *slot) {
 }
 
 static snug_stream *slot_create(snug__order *order, unsigned bit) {
-    snug_stream *slot = calloc(1, sizeof *slot);
+    snug_stream *slot = aligned_alloc(_Alignof(snug_stream), sizeof *slot);
     if (!slot)
         return NULL;
+    memset(slot, 0, sizeof *slot);
     slot->pool                   = order->pool;
     slot->bit                    = bit;
     _Atomic(snug_stream *) *link = &order->slots[bit];
     while (atomic_load(link))
         link = &atomic_load(link)->next;
     atomic_store(link, slot);
+    if (bit < SNUG__CLIENT_BITS) {
+        slot->made_before = atomic_load(&order->made_last);
+        atomic_store(&order->made_last, slot);
+    }
     return slot;
 }
 
@@ -75,6 +80,7 @@ static void slot_begin(snug_stream *slot, void *native) {
         atomic_store(&slot->waited[bit], 0);
     atomic_store(&slot->marker_wanted, 0);
     atomic_store(&slot->marker_state, SNUG__MARKER_IDLE);
+    atomic_store(&slot->claims.count, 0);
     slot->attaches = 1;
     atomic_store(&slot->state, SNUG__SLOT_ATTACHED);
 }
@@ -123,6 +129,7 @@ static void slot_end(snug__order *order, snug_stream *slot) {
         order->row->event_destroy(order->device, slot->marker);
     slot->main = slot->marker = NULL;
     slot->attaches            = 0;
+    atomic_store(&slot->claims.count, 0);
     atomic_store(&slot->state, SNUG__SLOT_FREE);
 }
 
@@ -404,6 +411,14 @@ snug_status snug__order_drain(snug__order *order, bool unreleased, uint64_t dead
         return first;
     snug__device_error_set("not finished in time: stream%s", late);
     return SNUG_TIMEOUT;
+}
+
+uint32_t snug__order_claims(snug__order *order, snug_handle handle) {
+    uint32_t found = 0;
+    for (snug_stream *slot = atomic_load(&order->made_last); slot; slot = slot->made_before)
+        found +=
+            handle == SNUG_HANDLE_NONE ? atomic_load(&slot->claims.count) : snug__claims_count(&slot->claims, handle);
+    return found;
 }
 
 const char *snug__order_check(snug__order *order) {

@@ -13,6 +13,7 @@
 #ifndef SNUG__ORDER_H
 #define SNUG__ORDER_H
 
+#include "claim.h"
 #include "device.h"
 #include "hash.h"
 
@@ -75,9 +76,11 @@ struct snug_stream {
     _Atomic uint64_t       done;           /* all that is stamped with this epoch or an earlier one has run */
     _Atomic uint64_t       records, waits; /* device calls */
     _Atomic(snug_stream *) next;           /* slot of the same bit */
+    snug_stream           *made_before;    /* slot of a client, whatever its bit */
     unsigned               attaches;
     UT_hash_handle         hh;                 /* by native */
     _Atomic uint64_t       waited[SNUG__BITS]; /* by bit: epoch up to which this stream has been made to wait */
+    snug__claims           claims;
 };
 
 typedef struct snug__order {
@@ -88,7 +91,8 @@ typedef struct snug__order {
     _Atomic uint64_t        floor; /* least of done */
     _Atomic uint64_t        done[SNUG__BITS];
     _Atomic(snug_stream *)  slots[SNUG__BITS];
-    snug_stream            *mover[2]; /* background, demand */
+    _Atomic(snug_stream *)  made_last; /* of all clients' slots */
+    snug_stream            *mover[2];  /* background, demand */
     pthread_mutex_t         mutex;
     snug_stream            *by_native;
     _Atomic uint64_t        attached;
@@ -142,6 +146,18 @@ static inline snug__stamp snug__order_unite(snug__order *order, snug__stamp a, s
 static inline snug__stamp snug__stamp_of(const snug_stream *stream, uint64_t epoch) {
     return (snug__stamp){UINT64_C(1) << stream->bit, epoch};
 }
+
+/* Has any stream resolved it and not released it, pins apart? Takes no lock. */
+static inline bool snug__order_claimed(snug__order *order, snug_handle handle) {
+    for (snug_stream *slot = atomic_load(&order->made_last); slot; slot = slot->made_before)
+        for (uint32_t i = 0, count = atomic_load(&slot->claims.count); i < count; i++)
+            if (atomic_load(&slot->claims.handles[i]) == handle)
+                return true;
+    return false;
+}
+
+/* By how many resolves; with SNUG_HANDLE_NONE: is anything claimed at all? */
+uint32_t snug__order_claims(snug__order *order, snug_handle handle);
 
 /* Returns what is broken, or NULL. */
 const char *snug__order_check(snug__order *order);

@@ -17,7 +17,7 @@ bool snug__plan_movable(snug__planner planner, const snug__goal *goal, uint32_t 
         return true;
     snug__entry *entry = entry_of(planner, node);
     uint64_t     word  = atomic_load(&entry->word);
-    if (word & SNUG__PINS)
+    if (snug__entry_held(planner.handles, entry, word))
         return false;
     if (entry->moved_at_ns && goal->now_ns - entry->moved_at_ns < goal->cooldown_ns)
         return false;
@@ -53,6 +53,7 @@ static bool item_settle(snug__planner planner, snug__plan *plan, bool placed) {
 
 void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *plan) {
     snug__plan_clear(plan, goal);
+    snug__handles_look(planner.handles, planner.map->order);
     for (uint32_t node = planner.map->last; node != SNUG__NONE && plan->count < goal->moves_max;
          node          = at(planner, node)->previous) {
         uint32_t offset, top = at(planner, node)->offset, size = at(planner, node)->size;
@@ -71,6 +72,7 @@ void snug__plan_pack(snug__planner planner, const snug__goal *goal, snug__plan *
 
 void snug__plan_jumble(snug__planner planner, const snug__goal *goal, uint32_t *cursor, snug__plan *plan) {
     snug__plan_clear(plan, goal);
+    snug__handles_look(planner.handles, planner.map->order);
     uint32_t node = planner.map->first;
     while (node != SNUG__NONE && at(planner, node)->offset < *cursor)
         node = at(planner, node)->next;
@@ -94,13 +96,15 @@ static uint32_t next_hole(snug__planner planner, uint32_t node, bool up, bool id
             return SNUG__NONE;
         if (at(planner, node)->kind == SNUG__RANGE_FREE)
             return node;
-        if (idle_only && (atomic_load(&entry_of(planner, node)->word) & SNUG__PINS))
+        snug__entry *entry = entry_of(planner, node);
+        if (idle_only && snug__entry_held(planner.handles, entry, atomic_load(&entry->word)))
             return SNUG__NONE;
         *live += at(planner, node)->size;
     }
 }
 
 bool snug__plan_around(snug__planner planner, snug__around around, uint32_t *first, uint32_t *last) {
+    snug__handles_look(planner.handles, planner.map->order);
     uint64_t free = 0, live_down, live_up;
     uint32_t low = around.node, high = around.node;
     uint32_t down = next_hole(planner, low, false, around.idle_only, &live_down);

@@ -234,7 +234,9 @@ snug_status snug_pool_destroy(snug_pool *pool) {
     uint64_t    wait     = pool->destroy_wait_ns;
     uint64_t    deadline = wait ? snug__pool_now(pool) + wait : 0;
     snug_status drained  = /* of a lost pool too: its device may still be at work */
-        snug__order_drain(&pool->order, snug__handles_pinned(&pool->handles), deadline);
+        snug__order_drain(&pool->order,
+                          snug__handles_pinned(&pool->handles) || snug__order_claims(&pool->order, SNUG_HANDLE_NONE),
+                          deadline);
     if (deadline && drained == SNUG_TIMEOUT) {
         snug__log_line(&pool->log, SNUG_LOG_WARNINGS, "pool not destroyed: %s", snug__device_error());
         pthread_mutex_unlock(&pool->mover);
@@ -273,7 +275,10 @@ snug_status snug_stream_detach(snug_stream *stream) {
     if (!stream)
         return SNUG_INVALID;
     snug_status status = snug__pool_open(stream->pool);
-    return status == SNUG_OK || status == SNUG_LOST ? snug__order_detach(&stream->pool->order, stream) : status;
+    if (status != SNUG_OK && status != SNUG_LOST)
+        return status;
+    snug__launch_claims_to_pins(stream);
+    return snug__order_detach(&stream->pool->order, stream);
 }
 
 snug_status snug_stream_sync(snug_stream *stream) {

@@ -158,6 +158,9 @@ void snug__pool_bury(snug_pool *pool, snug__entry *entry);
 /* Under lock: buries what last unpins have ended. */
 void snug__pool_bury_dead(snug_pool *pool);
 
+/* Before a stream is detached: what it still holds it holds by pins from now on. */
+void snug__launch_claims_to_pins(snug_stream *stream);
+
 /* The pool on a given row; what snug_pool_create calls. For tests, which bring rows that fail. */
 snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_options *options, snug_pool **pool);
 

@@ -32,7 +32,8 @@ typedef struct resizing {
 
 /* Takes the buffer for oneself: FROZEN until republished, so that nobody pins it with one size and uses it with another. */
 static snug_status claim(resizing *r) {
-    snug_status status = snug__entry_begin_move(r->entry, r->generation);
+    snug_handle handle = snug__handle_of(&r->pool->handles, r->entry, r->generation);
+    snug_status status = snug__entry_begin_move(r->entry, handle, &r->pool->order);
     if (status != SNUG_OK)
         return status;
     status = snug__entry_freeze(r->entry, r->generation);

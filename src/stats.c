@@ -121,7 +121,7 @@ snug_status snug_handle_info_get(snug_pool *pool, snug_handle handle, snug_handl
         made.size       = atomic_load(&entry->size);
         made.offset     = offset == SNUG__NONE ? 0 : snug__bytes(offset);
         made.alignment  = UINT64_C(1) << entry->alignment_log2;
-        made.pins       = (uint32_t)(word & SNUG__PINS);
+        made.pins       = (uint32_t)(word & SNUG__PINS) + snug__order_claims(&pool->order, handle);
         made.long_pins  = entry->long_pins;
         made.flags      = entry->flags;
         memcpy(made.tag, pool->tag_list[entry->tag]->name, sizeof made.tag);

@@ -46,6 +46,7 @@ void snug__view_open(snug__view *view, snug__planner planner, const snug__goal *
     view->cursor = view->stop = view->hole = view->taken.first = view->taken.last = SNUG__NONE;
     planner.map->removed                                                          = node_removed;
     planner.map->removed_context                                                  = view;
+    snug__handles_look(planner.handles, planner.map->order);
 }
 
 void snug__view_close(snug__view *view) {

@@ -7,6 +7,7 @@
 enum { ENTRIES = 6, ISSUED_MAX = 256, OPS_MAX = 600, TAG = 7 };
 
 static snug__handles table;
+static snug__order   order; /* without streams: no claims */
 
 static struct {
     struct {
@@ -188,7 +189,7 @@ static void do_unpin(fuzz_input *in, bool of_long) {
     if (!last)
         return;
     model_end(i);
-    snug__handles_push_dead(&table, entry);
+    snug__entry_end(&table, &order, handle);
     model.dead[model.dead_count++] = i;
 }
 
@@ -203,7 +204,7 @@ static void do_kill(fuzz_input *in) {
         expected = SNUG_TIMEOUT;
     else if (expected == SNUG_OK && model.entry[i].pins)
         expected = SNUG_BUSY;
-    snug_status status = snug__entry_kill(entry, generation);
+    snug_status status = snug__entry_kill(&table, &order, handle);
     EXPECT(status == expected, "%s, model %s", snug_status_name(status), snug_status_name(expected));
     if (status == SNUG_OK) {
         model_end(i);
@@ -244,7 +245,7 @@ static void do_move(fuzz_input *in, unsigned step) {
         if (ours && model.entry[i].moving && !model.entry[i].pins)
             return;
         expected = !ours ? SNUG_STALE : model.entry[i].pins ? SNUG_BUSY : SNUG_OK;
-        status   = snug__entry_begin_move(entry, generation);
+        status   = snug__entry_begin_move(entry, handle, &order);
         if (status == SNUG_OK)
             model.entry[i].moving = true;
         break;

@@ -83,7 +83,7 @@ static void map_make(fuzz_input *in) {
         if ((what & 7) == 5)
             snug__atomic_stamp_set(&entry->writers, stamp_draw(1 + what % 7));
         if (what == 0xfc && snug__entry_pin(entry, 1, true, &word) == SNUG_OK) { /* dying */
-            snug__entry_kill(entry, 1);
+            snug__entry_kill(&w.handles, &w.order, snug__handles_name(&w.handles, entry));
             snug__range_set_kind(&w.map, node, SNUG__RANGE_PENDING);
             w.handles.live--;
         }

@@ -31,8 +31,8 @@ int         __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int         __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int         __real_sched_yield(void);
 int         __wrap_sched_yield(void);
-snug_status __real_snug__entry_begin_move(snug__entry *entry, uint32_t generation);
-snug_status __wrap_snug__entry_begin_move(snug__entry *entry, uint32_t generation);
+snug_status __real_snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order);
+snug_status __wrap_snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order);
 snug_status __real_snug__entry_freeze(snug__entry *entry, uint32_t generation);
 snug_status __wrap_snug__entry_freeze(snug__entry *entry, uint32_t generation);
 
@@ -51,9 +51,9 @@ int __wrap_sched_yield(void) {
     return __real_sched_yield();
 }
 
-snug_status __wrap_snug__entry_begin_move(snug__entry *entry, uint32_t generation) {
+snug_status __wrap_snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order) {
     between_call(between.begin);
-    return __real_snug__entry_begin_move(entry, generation);
+    return __real_snug__entry_begin_move(entry, handle, order);
 }
 
 snug_status __wrap_snug__entry_freeze(snug__entry *entry, uint32_t generation) {

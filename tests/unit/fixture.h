@@ -142,7 +142,7 @@ static inline snug__entry *world_entry(world *w, uint32_t node) {
 /* The live buffer goes, as snug_free would have it. */
 static inline void world_free(world *w, uint32_t node) {
     snug__entry *entry = world_entry(w, node);
-    snug__entry_kill(entry, snug__word_generation(atomic_load(&entry->word)));
+    snug__entry_kill(&w->handles, w->map.order, snug__handles_name(&w->handles, entry));
     w->handles.live--;
     snug__range_free(&w->map, node, SNUG__STAMP_NONE);
     snug__handles_give_back(&w->handles, entry);

@@ -9,6 +9,7 @@
 #include <sys/time.h>
 
 static snug__handles         handles;
+static snug__order           order; /* without streams: no claims */
 static snug__entry          *entry, *other;
 static volatile uint32_t     generation;
 static volatile sig_atomic_t interrupts, pushes; /* so often it came; it is to push the other entry on the dead list */
@@ -20,6 +21,10 @@ static uint64_t word(void) {
     return atomic_load(&entry->word);
 }
 
+static snug_handle name(uint32_t of_generation) {
+    return snug__handle_of(&handles, entry, of_generation);
+}
+
 static void toggle_pin(void) {
     bool     last = false;
     uint64_t now;
@@ -27,7 +32,7 @@ static void toggle_pin(void) {
         held = false;
         odd += snug__entry_unpin(entry, held_generation, &last) != SNUG_OK;
         if (last)
-            snug__handles_push_dead(&handles, entry);
+            snug__entry_end(&handles, &order, name(held_generation));
     } else if (!(word() & SNUG__FROZEN)) { /* it would wait for what it has interrupted */
         held            = snug__entry_pin(entry, generation, writing, &now) == SNUG_OK;
         held_generation = generation;
@@ -51,7 +56,7 @@ static uint64_t rounds, done; /* steps; those that came to what they were for */
 
 static void step_publish(void) {
     unsigned slot = snug__word_current(word());
-    if (snug__entry_begin_move(entry, generation) != SNUG_OK)
+    if (snug__entry_begin_move(entry, name(generation), &order) != SNUG_OK)
         return;
     snug_status status = snug__entry_publish(entry, generation);
     odd += status != SNUG_OK && status != SNUG_BUSY && !(writing && status == SNUG_STALE);
@@ -63,7 +68,7 @@ static void step_publish(void) {
 }
 
 static void step_freeze(void) {
-    if (snug__entry_begin_move(entry, generation) != SNUG_OK)
+    if (snug__entry_begin_move(entry, name(generation), &order) != SNUG_OK)
         return;
     snug_status status = snug__entry_freeze(entry, generation);
     odd += status != SNUG_OK && status != SNUG_BUSY;
@@ -75,7 +80,7 @@ static void step_freeze(void) {
 
 static void step_give_up(void) {
     unsigned slot = snug__word_current(word());
-    if (snug__entry_begin_move(entry, generation) != SNUG_OK)
+    if (snug__entry_begin_move(entry, name(generation), &order) != SNUG_OK)
         return;
     snug__entry_give_up(entry, generation);
     odd += (word() & SNUG__MOVING) != 0 || snug__word_current(word()) != slot;
@@ -94,7 +99,7 @@ static void step_pin(void) {
 
 /* Every generation ends once: at once, or, while the handler has it pinned, with that pin. */
 static void step_kill(void) {
-    snug_status status = snug__entry_kill(entry, generation);
+    snug_status status = snug__entry_kill(&handles, &order, name(generation));
     odd += status != SNUG_OK && status != SNUG_BUSY;
     done += status == SNUG_OK;
     if (status == SNUG_BUSY)

@@ -7,6 +7,7 @@
 enum { ROUNDS = 100000, TRIES_MAX = 100000000 };
 
 static snug__handles    handles;
+static snug__order      order; /* without streams: no claims */
 static snug__entry     *entry;
 static uint32_t         generation;
 static _Atomic uint32_t target;               /* the generation that the other thread pins; 0: it is to stop */
@@ -21,6 +22,10 @@ static void open_handles(void) {
 
 static uint64_t word(void) {
     return atomic_load(&entry->word);
+}
+
+static snug_handle name(uint32_t of_generation) {
+    return snug__handle_of(&handles, entry, of_generation);
 }
 
 /* A pin that is granted is taken back; one that isn't must be of a generation that has ended. */
@@ -41,7 +46,7 @@ static void *pin_and_unpin(void *argument) {
         odd += (now & (SNUG__FROZEN | SNUG__DYING)) != 0 || (atomic_load(&writing) && (now & SNUG__MOVING));
         odd += snug__entry_unpin(entry, g, &last) != SNUG_OK;
         if (last)
-            snug__handles_push_dead(&handles, entry);
+            snug__entry_end(&handles, &order, name(g));
         for (volatile unsigned rest = dice_below(&d, 40); rest > 0; rest--)
             ; /* else it is hardly ever seen without a pin */
     }
@@ -75,7 +80,7 @@ static uint64_t rounds(void) {
 /* Until a moment without a pin. False: there is none to be had. */
 static bool begun(void) {
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-        snug_status status = snug__entry_begin_move(entry, generation);
+        snug_status status = snug__entry_begin_move(entry, name(generation), &order);
         if (status != SNUG_BUSY)
             return status == SNUG_OK;
         if (tries % 256 == 255)
@@ -155,7 +160,7 @@ static void frees_among_pins(void) {
     open_handles();
     pthread_t thread = start(true);
     for (uint64_t i = 0; i < rounds(); i++) {
-        snug_status status = snug__entry_kill(entry, generation);
+        snug_status status = snug__entry_kill(&handles, &order, name(generation));
         wrong += status != SNUG_OK && status != SNUG_BUSY;
         at_once += status == SNUG_OK;
         deferred += status == SNUG_BUSY;
@@ -163,7 +168,7 @@ static void frees_among_pins(void) {
             while (snug__handles_pop_dead(&handles) == SNUG__NONE)
                 sched_yield();
         wrong += snug__word_generation(word()) != generation + 1 || (word() & (SNUG__LIVE | SNUG__DYING | SNUG__PINS));
-        wrong += snug__entry_kill(entry, generation) != SNUG_STALE;
+        wrong += snug__entry_kill(&handles, &order, name(generation)) != SNUG_STALE;
         handles.live--;
         snug__handles_give_back(&handles, entry);
         snug__entry *again;
