@@ -23,6 +23,10 @@ static inline void *address_of(const snug_pool *pool, uint32_t offset) {
     return offset == SNUG__NONE ? NULL : pool->base + (uint64_t)offset * SNUG_GRANULE;
 }
 
+static inline snug__entry *entry_of(snug_pool *pool, snug_handle handle) {
+    return snug__handles_at(&pool->handles, snug__handle_index(handle));
+}
+
 /* Pins one handle. *word: its word after. */
 static inline snug_status pin_one(snug_pool *pool, snug_handle handle, bool write, snug__entry **entry,
                                   uint64_t *word) {
@@ -33,7 +37,7 @@ static inline snug_status pin_one(snug_pool *pool, snug_handle handle, bool writ
 }
 
 static inline snug_status unpin_one(snug_pool *pool, snug_handle handle) {
-    snug__entry *entry  = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    snug__entry *entry  = entry_of(pool, handle);
     bool         last   = false;
     snug_status  status = snug__entry_unpin(entry, snug__handle_generation(handle), &last);
     if (snug__unlikely(last))
@@ -103,26 +107,31 @@ static snug_status resolve_pinning(snug_stream *stream, const snug_handle *handl
 /* After the claims: do all of them hold? *unsettled: some of the buffers may have to be waited for. */
 static inline bool claims_hold(snug_pool *pool, const snug_handle *handles, size_t n, void **addresses,
                                bool *unsettled) {
-    uint64_t floor = atomic_load_explicit(&pool->order.floor, memory_order_acquire);
+    uint64_t floor = atomic_load_explicit(&pool->order.floor, memory_order_acquire), latest = 0;
+    uint32_t tag = pool->handles.tag, made = atomic_load_explicit(&pool->handles.made, memory_order_acquire);
     for (size_t i = 0; i < n; i++) {
-        snug__entry *entry;
-        if (snug__unlikely(snug__handles_find(&pool->handles, handles[i], &entry) != SNUG_OK))
+        snug_handle handle = handles[i];
+        uint32_t    index  = snug__handle_index(handle);
+        if (snug__unlikely(snug__handle_tag(handle) != tag || index >= made))
             return false;
-        uint64_t word = atomic_load(&entry->word);
-        if (snug__unlikely(snug__word_generation(word) != snug__handle_generation(handles[i]) ||
+        snug__entry *entry = snug__handles_at(&pool->handles, index);
+        uint64_t     word  = atomic_load(&entry->word);
+        if (snug__unlikely(snug__word_generation(word) != snug__handle_generation(handle) ||
                            (word & (SNUG__LIVE | SNUG__DYING | SNUG__MOVING | SNUG__FROZEN)) != SNUG__LIVE))
             return false;
-        unsigned slot = snug__word_current(word);
-        addresses[i]  = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
-        *unsettled |= atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed) > floor;
+        unsigned slot  = snug__word_current(word);
+        addresses[i]   = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
+        uint64_t epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
+        latest         = epoch > latest ? epoch : latest;
     }
+    *unsettled = latest > floor;
     return true;
 }
 
 static snug_status resolve_waits(snug_stream *stream, const snug_handle *handles, size_t n, void **addresses) {
     snug_pool *pool = stream->pool;
     for (size_t i = 0; i < n; i++) {
-        snug__entry *entry  = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
+        snug__entry *entry  = entry_of(pool, handles[i]);
         unsigned     slot   = snug__word_current(atomic_load_explicit(&entry->word, memory_order_relaxed));
         snug_status  status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
         if (snug__unlikely(status != SNUG_OK)) {
@@ -161,7 +170,7 @@ snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t
 }
 
 static inline void use_mark(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
-    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    snug__entry *entry = entry_of(pool, handle);
     snug__atomic_stamp_add(write ? &entry->writers : &entry->readers, mask, epoch);
 }
 
@@ -207,18 +216,19 @@ static inline snug_status release_marked(snug_stream *stream, const snug_handle 
                                          const snug_access *access, uint64_t epoch) {
     snug_pool *pool = stream->pool;
     uint64_t   mask = UINT64_C(1) << stream->bit;
+    size_t     at;
     snug__claims_wait(&stream->claims);
-    bool last = snug__claims_last(&stream->claims, handles, n);
-    if (snug__likely(last)) {
-        for (size_t i = 0; i < n; i++)
-            use_mark(pool, handles[i], writes(access, i), mask, epoch);
+    const _Atomic uint64_t *last = snug__claims_last(&stream->claims, n);
+    for (at = 0; last && at < n && handles[at] == atomic_load_explicit(&last[at], memory_order_relaxed); at++)
+        use_mark(pool, handles[at], writes(access, at), mask, epoch);
+    if (snug__likely(at == n))
         snug__claims_pop(&stream->claims, n);
-    }
     snug__claims_done(&stream->claims);
-    if (snug__unlikely(!last))
+    if (snug__unlikely(at != n))
         return release_singly(stream, handles, n, access, mask, epoch);
     for (size_t i = 0; i < n; i++)
-        look_for_dying(pool, handles[i]);
+        if (snug__unlikely(atomic_load(&entry_of(pool, handles[i])->word) & SNUG__DYING))
+            snug__entry_end(&pool->handles, &pool->order, handles[i]);
     return SNUG_OK;
 }
 
@@ -292,7 +302,7 @@ static void bring_low(snug_pool *pool, snug_handle handle) {
 
 /* Under lock, pinned by the caller: the first long pin keeps that pin for all of them, the others give it back. */
 static void pin_long(snug_pool *pool, snug_handle handle) {
-    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    snug__entry *entry = entry_of(pool, handle);
     if (entry->long_pins++ > 0) {
         unpin_one(pool, handle);
         return;
@@ -308,7 +318,7 @@ static void pin_long(snug_pool *pool, snug_handle handle) {
 }
 
 static snug_status unpin_long(snug_pool *pool, snug_handle handle) {
-    snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(handle));
+    snug__entry *entry = entry_of(pool, handle);
     if (--entry->long_pins > 0)
         return SNUG_OK;
     entry->pinned_at_ns = 0;
@@ -347,12 +357,12 @@ snug_status snug_pin(snug_pool *pool, const snug_handle *handles, size_t n, void
     if (status != SNUG_OK)
         return status;
     for (size_t i = 0; i < n && status == SNUG_OK; i++) {
-        entry         = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
+        entry         = entry_of(pool, handles[i]);
         unsigned slot = snug__word_current(atomic_load(&entry->word));
         status        = snug__order_host_wait(&pool->order, snug__entry_ready(entry, slot));
     }
     for (size_t i = 0; i < n && status == SNUG_OK; i++) {
-        entry        = snug__handles_at(&pool->handles, snug__handle_index(handles[i]));
+        entry        = entry_of(pool, handles[i]);
         addresses[i] = address_of(pool, atomic_load(&entry->offset[snug__word_current(atomic_load(&entry->word))]));
     }
     if (status != SNUG_OK) {
@@ -424,7 +434,7 @@ typedef struct span {
 
 static snug_status spans_check(snug_pool *pool, const span *spans, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        snug__entry *entry = snug__handles_at(&pool->handles, snug__handle_index(spans[i].handle));
+        snug__entry *entry = entry_of(pool, spans[i].handle);
         uint64_t     size  = atomic_load_explicit(&entry->size, memory_order_relaxed);
         if (spans[i].bytes > size || spans[i].offset > size - spans[i].bytes)
             return SNUG_RANGE;
