@@ -1,5 +1,5 @@
-/* double_test.c - the double of the CUDA runtime itself: that it does what CUDA says, answers as CUDA does, and traps what
- * CUDA leaves undefined. */
+/* double_test.c - the double of the CUDA runtime itself: that it does what CUDA says, answers as CUDA does, and traps
+ * what CUDA leaves undefined. */
 #include "tap.h"
 
 #include "double/double.h"
@@ -7,15 +7,26 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#if CUDART_VERSION < 12080
+int main(void) {
+    skip_all("the test of the double is written for the libraries and batches of CUDA 12.8");
+}
+#else
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MiB       ((size_t)1 << 20)
-#define is(a, b)  is_i64((int64_t)(a), (int64_t)(b), "%s", #a)
-#define fine(a)   is_i64((int64_t)(a), 0, "%s", #a)
-#define must(a)   do { int error_ = (int)(a); if (error_) bail_out("%s:%d: %s is %d", __FILE__, __LINE__, #a, error_); } while (0)
+#define MiB      ((size_t)1 << 20)
+#define is(a, b) is_i64((int64_t)(a), (int64_t)(b), "%s", #a)
+#define fine(a)  is_i64((int64_t)(a), 0, "%s", #a)
+#define must(a)                                                                                                        \
+    do {                                                                                                               \
+        int error_ = (int)(a);                                                                                         \
+        if (error_)                                                                                                    \
+            bail_out("%s:%d: %s is %d", __FILE__, __LINE__, #a, error_);                                               \
+    } while (0)
 
 static void nap_ms(unsigned ms) {
     struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -252,7 +263,7 @@ static PFN_cuMemGetAllocationGranularity_v10020 va_granule;
 static PFN_cuStreamBatchMemOp_v8000             memops;
 static PFN_cuStreamWriteValue64_v9000           write64;
 
-static const CUmemAllocationProp where = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+static const CUmemAllocationProp where = {.type     = CU_MEM_ALLOCATION_TYPE_PINNED,
                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
 static const CUmemAccessDesc     rw    = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                                           .flags    = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -395,10 +406,10 @@ static void what_is_undefined_traps(void) {
 static void streams_run_in_order(double_mode mode) {
     fresh(mode);
     kernels_make();
-    cudaKernel_t k = kernel_get("expect");
+    cudaKernel_t k    = kernel_get("expect");
     cudaStream_t s[2] = {stream_make(cudaStreamNonBlocking), stream_make(cudaStreamNonBlocking)};
-    cudaEvent_t  e = event_make();
-    uint32_t     n = mode == DOUBLE_LATE ? 40 : (uint32_t)tap_scaled(400);
+    cudaEvent_t  e    = event_make();
+    uint32_t     n    = mode == DOUBLE_LATE ? 40 : (uint32_t)tap_scaled(400);
     sequence_next = sequence_wrong = 0;
     for (uint32_t i = 0; i < n; i++) {
         must(expect_next(k, i, s[i % 2]));
@@ -519,7 +530,7 @@ static void eager_work_is_done_at_once(void) {
 static void events_tell_times(void) {
     fresh(DOUBLE_TIMELY);
     cudaEvent_t  a, b, untimed = event_make();
-    cudaStream_t s = stream_make(0);
+    cudaStream_t s  = stream_make(0);
     float        ms = -1;
     must(cudaEventCreate(&a));
     must(cudaEventCreateWithFlags(&b, cudaEventBlockingSync));
@@ -688,6 +699,123 @@ static void kernels_run(void) {
     is(cudaLaunchKernel((const void *)&by, one, one, arguments, 0, 0), cudaErrorInvalidDeviceFunction);
 }
 
+static void kernel_touch(dim3 grid, dim3 block, void **arguments) {
+    (void)grid, (void)block;
+    **(volatile char **)arguments[0] = 1;
+}
+
+static void touch_freed(void) {
+    signal(SIGSEGV, SIG_DFL); /* no sanitizer's report */
+    kernels_make();
+    double_kernel_register("touch", kernel_touch, 1, (size_t[]){sizeof(char *)});
+    char *d = device_make(64);
+    must(cudaFree(d));
+    must(cudaLaunchKernel((const void *)kernel_get("touch"), one, one, (void *[]){&d}, 0, 0));
+    cudaDeviceSynchronize();
+}
+
+static void stale_addresses_fault(void) {
+    int  status = 0;
+    bool ended  = child_ends(touch_freed, &status);
+    ok(ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+       "a kernel that touches freed memory ends with SIGSEGV (status %#x)", (unsigned)status);
+}
+
+/* ------------------------------------------------------------------------------------------------ many threads */
+
+#define STRESS_THREADS 6
+#define STRESS_BYTES   ((size_t)4096)
+
+static _Atomic unsigned stress_wrong;
+
+static uint64_t stress_random(uint64_t *state) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+static void stress_round(uint64_t *random, char *h, cudaStream_t other) {
+    cudaStream_t s = stream_make(stress_random(random) % 2 ? cudaStreamNonBlocking : cudaStreamDefault);
+    cudaEvent_t  e = event_make(), behind = event_make();
+    char        *a = device_make(STRESS_BYTES), *b = device_make(STRESS_BYTES);
+    char         byte = (char)stress_random(random);
+    memset(h, byte, STRESS_BYTES);
+    must(cudaMemcpyAsync(a, h, STRESS_BYTES, cudaMemcpyHostToDevice, s));
+    must(cudaEventRecord(e, s));
+    must(cudaStreamWaitEvent(other, e, 0));
+    must(cudaMemcpyAsync(b, a, STRESS_BYTES, cudaMemcpyDeviceToDevice, other));
+    must(cudaEventRecord(behind, other));
+    if (stress_random(random) % 2)
+        must(cudaEventSynchronize(e));
+    must(cudaEventDestroy(e));
+    must(cudaMemsetAsync(a + 1, byte + 1, STRESS_BYTES - 1, other));
+    must(cudaStreamWaitEvent(s, behind, 0));
+    must(cudaMemcpyAsync(h, b, STRESS_BYTES, cudaMemcpyDeviceToHost, s));
+    must(cudaEventRecord(behind, s));
+    bool early = stress_random(random) % 2;
+    if (early)
+        must(cudaStreamDestroy(s));
+    while (cudaEventQuery(behind) == cudaErrorNotReady)
+        cudaGetLastError();
+    for (size_t i = 0; i < STRESS_BYTES; i++)
+        stress_wrong += h[i] != byte;
+    if (!early)
+        must(cudaStreamDestroy(s));
+    must(cudaEventDestroy(behind));
+    must(cudaFree(a));
+    must(cudaFree(b));
+}
+
+static void *stress_main(void *number) {
+    uint64_t     random = (uintptr_t)number * 977 + 5;
+    cudaStream_t mine   = stream_make(cudaStreamNonBlocking);
+    char        *h      = host_make(STRESS_BYTES);
+    uint64_t     rounds = tap_scaled(30);
+    for (uint64_t i = 0; i < rounds; i++)
+        stress_round(&random, h, stress_random(&random) % 2 ? mine : cudaStreamPerThread);
+    must(cudaStreamDestroy(mine));
+    must(cudaFreeHost(h));
+    return NULL;
+}
+
+static void threads_share_the_machine(double_mode mode) {
+    pthread_t threads[STRESS_THREADS];
+    fresh(mode);
+    stress_wrong = 0;
+    for (uintptr_t i = 0; i < STRESS_THREADS; i++)
+        pthread_create(&threads[i], NULL, stress_main, (void *)i);
+    for (int i = 0; i < STRESS_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    is_u64(stress_wrong, 0, "mode %d: every byte is right in %d threads that make, use and destroy", mode,
+           STRESS_THREADS);
+    double_counts live = double_live();
+    is_u64(live.streams + live.events + live.allocations + live.host_allocations, 0, "and nothing is left");
+}
+
+/* ------------------------------------------------------------------------------------------------ per-thread forms */
+
+extern __typeof__(cudaStreamGetId)                  cudaStreamGetId_ptsz;
+extern __typeof__(cudaMemcpy)                       cudaMemcpy_ptds;
+extern __typeof__(cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
+
+static void stream_0_may_be_the_threads(void) {
+    fresh(DOUBLE_LATE);
+    unsigned long long own, per_thread, legacy;
+    must(cudaStreamGetId(cudaStreamPerThread, &per_thread));
+    must(cudaStreamGetId_ptsz(NULL, &own));
+    must(cudaStreamGetId_ptsz(cudaStreamLegacy, &legacy));
+    is_u64(own, per_thread, "0 is the thread's own stream");
+    ok(legacy != own, "the legacy one can still be named");
+    is_u64(double_calls("cudaStreamGetId"), 3, "both forms are counted as one");
+    uint64_t *d = (uint64_t *)(void *)device_make(8), h = 0;
+    void     *write;
+    must(cudaGetDriverEntryPointByVersion_ptsz("cuStreamWriteValue64", &write, 12000, cudaEnableDefault, NULL));
+    double_stall(cudaStreamLegacy, true);
+    must((*(PFN_cuStreamWriteValue64_v9000 *)&write)(NULL, (CUdeviceptr)d, 5, 0));
+    must(cudaMemcpy_ptds(&h, d, 8, cudaMemcpyDeviceToHost));
+    is_u64(h, 5, "a driver function found by such a program goes there too");
+    double_stall(cudaStreamLegacy, false);
+}
+
 /* ------------------------------------------------------------------------------------------------ errors */
 
 static void errors_are_cudas(void) {
@@ -774,7 +902,7 @@ static void virtual_memory_lives(void) {
     is_u64(granule, 2 * MiB, "a granule");
     must(cudaMemGetInfo(&before, &total));
     CUdeviceptr                  at = reserved(8 * MiB);
-    CUmemGenericAllocationHandle a  = mapped(at + 2 * MiB, 2 * MiB), b = mapped(at + 4 * MiB, 2 * MiB);
+    CUmemGenericAllocationHandle a = mapped(at + 2 * MiB, 2 * MiB), b = mapped(at + 4 * MiB, 2 * MiB);
     char                         h[8];
     fine(cudaMemset((void *)(at + 2 * MiB), 6, 4 * MiB));
     must(cudaMemcpy(h, (void *)(at + 4 * MiB - 4), 8, cudaMemcpyDeviceToHost));
@@ -819,8 +947,8 @@ static void many_handles_are_few_files(void) {
 
 static void memory_operations_write(void) {
     fresh(DOUBLE_TIMELY);
-    uint64_t    *d = (uint64_t *)(void *)device_make(64), h[8];
-    cudaStream_t s = stream_make(cudaStreamNonBlocking);
+    uint64_t                *d = (uint64_t *)(void *)device_make(64), h[8];
+    cudaStream_t             s = stream_make(cudaStreamNonBlocking);
     CUstreamBatchMemOpParams p[2];
     memset(p, 0, sizeof p);
     for (int i = 0; i < 2; i++) {
@@ -921,7 +1049,7 @@ static void captures_forbid(void) {
     cudaGraph_t  g;
     must(cudaEventRecord(plain, t));
     must(cudaStreamSynchronize(t));
-#define CAPTURE must(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal))
+#define CAPTURE        must(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal))
     CAPTURE;
     is(cudaMalloc(&p, 64), cudaErrorStreamCaptureUnsupported);
     is(cudaMemsetAsync(d, 0, 8, s), cudaErrorStreamCaptureInvalidated);
@@ -1016,7 +1144,7 @@ static cudaError_t elsewhere(void *(*what)(void *), void *argument) {
 
 static void capture_modes(void) {
     fresh(DOUBLE_TIMELY);
-    cudaStream_t               s       = captured_stream = stream_make(cudaStreamNonBlocking);
+    cudaStream_t               s = captured_stream = stream_make(cudaStreamNonBlocking);
     enum cudaStreamCaptureMode relaxed = cudaStreamCaptureModeRelaxed, local = cudaStreamCaptureModeThreadLocal, mine;
     cudaGraph_t                g;
     void                      *p;
@@ -1103,6 +1231,10 @@ int main(void) {
         streams_run_in_order(mode);
         copies_move_bytes(mode);
     }
+    for (double_mode mode = DOUBLE_EAGER; mode <= DOUBLE_LATE; mode++)
+        threads_share_the_machine(mode);
+    stream_0_may_be_the_threads();
+    stale_addresses_fault();
     queries_tell_the_truth();
     late_work_waits_to_be_wanted();
     eager_work_is_done_at_once();
@@ -1128,3 +1260,4 @@ int main(void) {
     double_reset();
     return done_testing();
 }
+#endif

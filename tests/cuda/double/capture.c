@@ -1,8 +1,8 @@
 /* capture.c - stream capture, what it forbids, and the graphs that come of it.
  *
- * A capture has members, streams that captured work has pulled in, and for each the count of operations of every member that
- * come before its next one: so an end can tell whether all has been joined. Captured operations are a program, in order of
- * capture. A graph and what is instantiated from it share it. */
+ * A capture has members, streams that captured work has pulled in, and for each the count of operations of every
+ * member that come before its next one: so an end can tell whether all has been joined. Captured operations are a
+ * program, in order of capture. A graph and what is instantiated from it share it. */
 #include "machine.h"
 
 #include <stdlib.h>
@@ -253,9 +253,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out) {
                  cudaErrorStreamCaptureWrongThread);
     if (c->members[0]->stream != s)
         LEAVE(invalidate(c, cudaErrorStreamCaptureUnmatched));
-    cudaError_t error = c->invalid ? cudaErrorStreamCaptureInvalidated
-                                   : all_joined(c) ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
-    *out = NULL;
+    cudaError_t error = c->invalid      ? cudaErrorStreamCaptureInvalidated
+                        : all_joined(c) ? cudaSuccess
+                                        : cudaErrorStreamCaptureUnjoined;
+    *out              = NULL;
     if (!error) {
         graph *g   = make(sizeof *g);
         g->program = program_retain(c->program);
@@ -267,7 +268,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out) {
 }
 
 static enum cudaStreamCaptureStatus capture_status(const stream *s) {
-    return !s->capture          ? cudaStreamCaptureStatusNone
+    return !s->capture           ? cudaStreamCaptureStatusNone
            : s->capture->invalid ? cudaStreamCaptureStatusInvalidated
                                  : cudaStreamCaptureStatusActive;
 }
@@ -358,7 +359,8 @@ static bool same_shape(const program *a, const program *b) {
     return true;
 }
 
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph_t graph_handle, cudaGraphExecUpdateResultInfo *result) {
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t handle, cudaGraph_t graph_handle,
+                                cudaGraphExecUpdateResultInfo *result) {
     ENTER(cudaGraphExecUpdate);
     LEAVE_UNLESS(handle && graph_handle && result, cudaErrorInvalidValue);
     exec  *x = handle_object(EXEC, handle, FN);

@@ -97,8 +97,10 @@ typedef struct entry {
 } entry;
 
 /* The type of each is the one that a program gets from cudaTypedefs.h: the wrong function is a compile error. */
-#define ENTRY(name, type, since)            {#name, since, (any_function)(0 ? (type)NULL : name), NULL}
-#define ENTRY_STREAM(name, type, since, pt) {#name, since, (any_function)(0 ? (type)NULL : name), (any_function)(0 ? (type)NULL : pt)}
+#define ENTRY(name, type, since)                                                                                       \
+    { #name, since, (any_function)(0 ? (type)NULL : name), NULL }
+#define ENTRY_STREAM(name, type, since, pt)                                                                            \
+    { #name, since, (any_function)(0 ? (type)NULL : name), (any_function)(0 ? (type)NULL : pt) }
 
 static const entry entries[] = {
     ENTRY(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020, 10020),
@@ -121,9 +123,9 @@ static cudaError_t entry_find(const char *symbol, void **function, unsigned vers
                               enum cudaDriverEntryPointQueryResult *result) {
     if (!symbol || !function || flags > cudaEnablePerThreadDefaultStream)
         return cudaErrorInvalidValue;
-    bool per_thread = flags == cudaEnablePerThreadDefaultStream;
-    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    *function                                  = NULL;
+    bool                                 per_thread = flags == cudaEnablePerThreadDefaultStream;
+    enum cudaDriverEntryPointQueryResult found      = cudaDriverEntryPointSymbolNotFound;
+    *function                                       = NULL;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const entry *e = &entries[i];
         if (strcmp(e->name, symbol) != 0)

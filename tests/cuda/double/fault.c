@@ -1,4 +1,5 @@
-/* fault.c - what can go wrong: traps, failures to order, last errors, names and texts of errors; and the counts of calls. */
+/* fault.c - what can go wrong: traps, failures to order, last errors, names and texts of errors; and the counts of
+ * calls. */
 #include "machine.h"
 
 #include <stdarg.h>
@@ -34,8 +35,8 @@ void call_count(function_calls *function) {
     pthread_mutex_lock(&counts_mutex);
     if (!function->calls++ && !function->next) {
         static function_calls last = {"", 0, NULL}; /* so that next is never NULL in the list */
-        function->next = counted ? counted : &last;
-        counted        = function;
+        function->next             = counted ? counted : &last;
+        counted                    = function;
     }
     pthread_mutex_unlock(&counts_mutex);
 }
@@ -163,8 +164,7 @@ cudaError_t cudaPeekAtLastError(void) {
     X(NoKernelImageForDevice, NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device")           \
     X(ECCUncorrectable, ECC_UNCORRECTABLE, "uncorrectable ECC error encountered")                                      \
     X(InvalidPtx, INVALID_PTX, "a PTX JIT compilation failed")                                                         \
-    X(UnsupportedPtxVersion, UNSUPPORTED_PTX_VERSION,                                                                  \
-      "the provided PTX was compiled with an unsupported toolchain.")                                                  \
+    X(UnsupportedPtxVersion, UNSUPPORTED_PTX_VERSION, "the provided PTX was compiled with an unsupported toolchain.")  \
     X(OperatingSystem, OPERATING_SYSTEM, "OS call failed or operation not supported on this OS")                       \
     X(InvalidResourceHandle, INVALID_HANDLE, "invalid resource handle")                                                \
     X(IllegalState, ILLEGAL_STATE, "the operation cannot be performed in the present state")                           \
@@ -183,8 +183,7 @@ cudaError_t cudaPeekAtLastError(void) {
     X(NotSupported, NOT_SUPPORTED, "operation not supported")                                                          \
     X(SystemNotReady, SYSTEM_NOT_READY, "system not yet initialized")                                                  \
     X(StreamCaptureUnsupported, STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")        \
-    X(StreamCaptureInvalidated, STREAM_CAPTURE_INVALIDATED,                                                            \
-      "operation failed due to a previous error during capture")                                                       \
+    X(StreamCaptureInvalidated, STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture") \
     X(StreamCaptureMerge, STREAM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences")     \
     X(StreamCaptureUnmatched, STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began")        \
     X(StreamCaptureUnjoined, STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                            \

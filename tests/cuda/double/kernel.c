@@ -1,4 +1,5 @@
-/* kernel.c - kernels: host functions by name, and the ways to a name: nvcc's registration at load time, and libraries. */
+/* kernel.c - kernels: host functions by name, and the ways to a name: nvcc's registration at load time, and
+ * libraries. */
 #include "machine.h"
 
 #include <ctype.h>
@@ -209,17 +210,17 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t handle) {
 /* ------------------------------------------------------------------------------------------------ what nvcc emits */
 
 /* No C header declares these; crt/host_runtime.h does for C++. */
-void      **__cudaRegisterFatBinary(void *binary);
-void        __cudaRegisterFatBinaryEnd(void **binary);
-void        __cudaUnregisterFatBinary(void **binary);
-void        __cudaRegisterFunction(void **binary, const char *function, char *device_function, const char *name, int limit,
-                                   uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size, int *warp_size);
-void        __cudaRegisterVar(void **binary, char *variable, char *address, const char *name, int external, size_t bytes,
-                              int constant, int global);
-void        __cudaRegisterManagedVar(void **binary, void **variable, char *address, const char *name, int external,
-                                     size_t bytes, int constant, int global);
-char        __cudaInitModule(void **binary);
-unsigned    __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
+void   **__cudaRegisterFatBinary(void *binary);
+void     __cudaRegisterFatBinaryEnd(void **binary);
+void     __cudaUnregisterFatBinary(void **binary);
+void     __cudaRegisterFunction(void **binary, const char *function, char *device_function, const char *name, int limit,
+                                uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size, int *warp_size);
+void     __cudaRegisterVar(void **binary, char *variable, char *address, const char *name, int external, size_t bytes,
+                           int constant, int global);
+void     __cudaRegisterManagedVar(void **binary, void **variable, char *address, const char *name, int external,
+                                  size_t bytes, int constant, int global);
+char     __cudaInitModule(void **binary);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *function);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
@@ -271,8 +272,8 @@ void __cudaRegisterVar(void **binary, char *variable, char *address, const char 
     (void)binary, (void)variable, (void)address, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
 }
 
-void __cudaRegisterManagedVar(void **binary, void **variable, char *address, const char *name, int external, size_t bytes,
-                              int constant, int global) {
+void __cudaRegisterManagedVar(void **binary, void **variable, char *address, const char *name, int external,
+                              size_t bytes, int constant, int global) {
     (void)binary, (void)variable, (void)address, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
 }
 
@@ -296,10 +297,10 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     thread *t      = thread_self();
     bool    popped = t->configurations_n > 0;
     if (popped) {
-        call_configuration *c = &t->configurations[--t->configurations_n];
-        *grid                 = c->grid;
-        *block                = c->block;
-        *shared               = c->shared;
+        call_configuration *c   = &t->configurations[--t->configurations_n];
+        *grid                   = c->grid;
+        *block                  = c->block;
+        *shared                 = c->shared;
         *(cudaStream_t *)stream = c->stream;
     }
     pthread_mutex_unlock(&the.mutex);
@@ -319,5 +320,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 
 cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                                     cudaStream_t stream) {
-    return cudaLaunchKernel((const void *)kernel, grid, block, arguments, shared, stream ? stream : cudaStreamPerThread);
+    return cudaLaunchKernel((const void *)kernel, grid, block, arguments, shared,
+                            stream ? stream : cudaStreamPerThread);
 }

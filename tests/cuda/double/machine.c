@@ -71,9 +71,9 @@ thread *thread_worker(void) {
 #define HANDLE_SPACE ((uintptr_t)1 << 40) /* per kind */
 
 static struct {
-    void  **objects;
-    size_t  n, max;
-    size_t  first; /* those before are of former generations */
+    void **objects;
+    size_t n, max;
+    size_t first; /* those before are of former generations */
 } tables[KINDS];
 
 static const char *const kind_names[KINDS] = {"stream",  "event",  "graph",          "executable graph",
@@ -96,7 +96,8 @@ void *handle_make(kind k, void *object) {
 
 static size_t handle_number(kind k, const void *handle) { /* SIZE_MAX if it was never one of this kind */
     uintptr_t at = (uintptr_t)handle, last = table_base(k) + (tables[k].first + tables[k].n) * HANDLE_STEP;
-    return at > table_base(k) && at <= last && at % HANDLE_STEP == 0 ? (at - table_base(k)) / HANDLE_STEP - 1 : SIZE_MAX;
+    return at > table_base(k) && at <= last && at % HANDLE_STEP == 0 ? (at - table_base(k)) / HANDLE_STEP - 1
+                                                                     : SIZE_MAX;
 }
 
 bool handle_was(kind k, const void *handle) {
@@ -111,13 +112,12 @@ void *handle_find(kind k, const void *handle) {
 void *handle_object(kind k, const void *handle, const char *function) {
     void *object = handle_find(k, handle);
     if (!object)
-        trap(function, "%p is %s %s", handle,
-             handle_was(k, handle) ? "destroyed, and was a" : "not a", kind_names[k]);
+        trap(function, "%p is %s %s", handle, handle_was(k, handle) ? "a destroyed" : "no", kind_names[k]);
     return object;
 }
 
 void handle_end(kind k, const void *handle) {
-    size_t number = handle_number(k, handle);
+    size_t number                               = handle_number(k, handle);
     tables[k].objects[number - tables[k].first] = NULL;
 }
 

@@ -1,8 +1,9 @@
 /* machine.h - what the files of the double share.
  *
- * One mutex guards all state; a call holds it from ENTER to LEAVE. It is given up only while waiting and while work runs.
- * Layers, top down: ptsz, driver, runtime, kernel, capture, memory, stream, fault, machine. Each file has the calls on its noun.
- * Objects: a stream lives until double_reset, since points refer to it; marks, programs and clocks are counted. */
+ * One mutex guards all state; a call holds it from ENTER to LEAVE. It is given up only while waiting and while work
+ * runs. Layers, top down: ptsz, driver, runtime, kernel, capture, memory, stream, fault, machine. Each file has the
+ * calls on its noun. Objects: a stream lives until double_reset, since points refer to it; marks, programs and clocks
+ * are counted. */
 #ifndef SNUG_TESTS_CUDA_DOUBLE_MACHINE_H
 #define SNUG_TESTS_CUDA_DOUBLE_MACHINE_H
 
@@ -66,7 +67,8 @@ thread *thread_worker(void); /* thread_self of a stream's thread, which owns no 
 
 typedef enum kind { STREAM, EVENT, GRAPH, EXEC, LIBRARY, KERNEL, PHYSICAL, KINDS } kind;
 
-/* Handles are numbers that look like addresses and are never used twice, so that a stale one is always known for one. */
+/* Handles are numbers that look like addresses and are never used twice, so that a stale one is always known for
+ * one. */
 void *handle_make(kind k, void *object);
 void *handle_object(kind k, const void *handle, const char *function); /* traps unless it is live */
 void *handle_find(kind k, const void *handle);                         /* NULL unless it is live */
@@ -165,20 +167,20 @@ typedef struct write {
 typedef enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_HOST, OP_RECORD, OP_WAIT, OP_WRITE, OP_GRAPH } op_kind;
 
 typedef struct op {
-    struct op  *next;
-    op_kind     kind;
-    const char *function; /* that enqueued it */
-    point      *deps;
-    unsigned    deps_n, deps_max;
-    bool        delayed, timed; /* the delay before its start has been taken; its deadline has been set */
-    uint64_t    deadline_ns;
-    uint64_t    shuffle; /* COPY: seed of the order of the pieces */
-    size_t      n;       /* pieces, writes */
-    piece      *pieces;
-    write_value *writes;
-    char        *to; /* SET */
-    size_t       bytes;
-    int          byte;
+    struct op    *next;
+    op_kind       kind;
+    const char   *function; /* that enqueued it */
+    point        *deps;
+    unsigned      deps_n, deps_max;
+    bool          delayed, timed; /* the delay before its start has been taken; its deadline has been set */
+    uint64_t      deadline_ns;
+    uint64_t      shuffle; /* COPY: seed of the order of the pieces */
+    size_t        n;       /* pieces, writes */
+    piece        *pieces;
+    write_value  *writes;
+    char         *to; /* SET */
+    size_t        bytes;
+    int           byte;
     double_kernel kernel;
     dim3          grid, block;
     void        **arguments; /* KERNEL: pointers and, behind them, the bytes */
@@ -230,8 +232,8 @@ stream  *stream_find(cudaStream_t handle, const char *function);
 stream  *stream_legacy(int device);
 stream  *stream_new(int device, unsigned flags, int priority);
 void     stream_close(stream *s);
-void     streams_wait(void);  /* for everything */
-void     streams_reset(void); /* ends all threads */
+void     streams_wait(void);                                                                 /* for everything */
+void     streams_reset(void);                                                                /* ends all threads */
 void     queues_check(const char *function, const char *at, size_t bytes, const char *what); /* traps if in use */
 void     mark_release(mark *m);
 program *program_retain(program *p);
@@ -248,7 +250,8 @@ void memory_reset(void);
 
 /* ------------------------------------------------------------------------------------------------ capture.c */
 
-/* Whether this thread may make a call that is unsafe during captures; if not, the captures that forbid it are invalidated. */
+/* Whether this thread may make a call that is unsafe during captures; if not, the captures that forbid it are
+ * invalidated. */
 cudaError_t capture_unsafe(void);
 /* Whether the stream is the legacy one and a blocking stream captures, so that it can't be used. */
 cudaError_t capture_implicit(stream *s, bool invalidate);
@@ -256,7 +259,8 @@ cudaError_t capture_implicit(stream *s, bool invalidate);
 cudaError_t capture_sync(stream *s);
 cudaError_t capture_sync_event(event *e);
 cudaError_t capture_sync_device(int device);
-/* Enqueues the operation, or captures it; takes it in any case. position, which may be NULL, is 0 for what was captured. */
+/* Enqueues the operation, or captures it; takes it in any case. position, which may be NULL, is 0 for what was
+ * captured. */
 cudaError_t submit(stream *s, op *o, uint64_t *position);
 cudaError_t capture_record(stream *s, event *e);              /* pre: s captures */
 cudaError_t capture_wait(stream *s, event *e, bool *handled); /* handled: nothing remains to be enqueued */

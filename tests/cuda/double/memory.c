@@ -1,8 +1,8 @@
 /* memory.c - memory: allocations, pinned host memory, and virtual memory (reservations, physical handles, mappings).
  *
- * Addresses of devices come from large chunks that belong to nothing else, so a stale one is known for a device's. Within a
- * chunk they go round, so that an address is used again late. What isn't accessible is PROT_NONE.
- * All physical memory of virtual memory management is one sparse file: a descriptor per handle would run out. */
+ * Addresses of devices come from large chunks that belong to nothing else, so a stale one is known for a device's.
+ * Within a chunk they go round, so that an address is used again late. What isn't accessible is PROT_NONE. All
+ * physical memory of virtual memory management is one sparse file: a descriptor per handle would run out. */
 #include "machine.h"
 
 #include <errno.h>
@@ -205,8 +205,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
     LEAVE_UNLESS(bytes <= SIZE_MAX / 2 && charged <= the.memory - d->used && d->used <= the.memory,
                  cudaErrorMemoryAllocation);
     char *at = addresses_find(bytes, 1);
-    LEAVE_UNLESS(at && mmap(at, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED,
+    LEAVE_UNLESS(at && mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                            -1, 0) != MAP_FAILED,
                  cudaErrorMemoryAllocation);
     d->used += charged;
     the.live.allocations++;
@@ -305,9 +305,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     area *a = list_at(&areas, pointer);
     if (a && a->kind == RESERVATION)
         a = list_at(&mappings, pointer);
-    attributes->type   = !a                  ? cudaMemoryTypeUnregistered
-                         : a->kind == PINNED ? cudaMemoryTypeHost
-                                             : cudaMemoryTypeDevice;
+    attributes->type = !a ? cudaMemoryTypeUnregistered : a->kind == PINNED ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
     attributes->device = a ? a->device : -2;
     if (a)
         attributes->devicePointer = (void *)(uintptr_t)pointer;
@@ -427,8 +425,7 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
     if (offset)
         trap(FN, "offset %zu is not 0", offset);
     area *reservation = list_at(&areas, at);
-    if (!reservation || reservation->kind != RESERVATION ||
-        bytes > (size_t)(reservation->at + reservation->bytes - at))
+    if (!reservation || reservation->kind != RESERVATION || bytes > (size_t)(reservation->at + reservation->bytes - at))
         trap(FN, "[%p, +%zu) is not inside a reservation", (void *)at, bytes);
     if (flags || bytes != p->bytes || list_overlap(&mappings, at, bytes))
         LEAVE_DRIVER(CUDA_ERROR_INVALID_VALUE);

@@ -1,7 +1,7 @@
 /* ptsz.c - the forms of calls that programs compiled for per-thread default streams use: stream 0 is the thread's own.
  *
- * The toolkit's headers declare them beside the plain ones for a file that says it is the runtime's own. Each leads to the
- * plain call. */
+ * The toolkit's headers declare them beside the plain ones for a file that says it is the runtime's own. Each leads to
+ * the plain call. */
 #define __CUDA_API_VERSION_INTERNAL
 #include "machine.h"
 
@@ -123,7 +123,7 @@ cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **function, un
 
 #if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **function, unsigned version,
-                                                  unsigned long long flags,
+                                                  unsigned long long                    flags,
                                                   enum cudaDriverEntryPointQueryResult *result) {
     return cudaGetDriverEntryPointByVersion(symbol, function, version, flags ? flags : cudaEnablePerThreadDefaultStream,
                                             result);

@@ -386,7 +386,8 @@ static cudaError_t copy(const char *function, void *to, const void *from, size_t
     return error;
 }
 
-cudaError_t copy_waiting(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream_handle) {
+cudaError_t copy_waiting(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                         cudaStream_t stream_handle) {
     ENTER(cudaMemcpy);
     stream     *s     = stream_find(stream_handle, FN);
     cudaError_t error = capture_sync(s);
@@ -409,8 +410,8 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
     LEAVE_UNLESS(to_device >= 0 && to_device < the.devices_n && from_device >= 0 && from_device < the.devices_n,
                  cudaErrorInvalidDevice);
     if (bytes && to && from && (memory_device(to) != to_device || memory_device(from) != from_device))
-        trap(FN, "target %p or source %p of %zu bytes is not memory of its device, %d or %d", to, from, bytes, to_device,
-             from_device);
+        trap(FN, "target %p or source %p of %zu bytes is not memory of its device, %d or %d", to, from, bytes,
+             to_device, from_device);
     LEAVE(copy(FN, to, from, bytes, cudaMemcpyDeviceToDevice, stream_find(stream, FN), false));
 }
 
@@ -420,10 +421,10 @@ static cudaError_t fill(const char *function, void *to, int byte, size_t bytes, 
     if (!to)
         return cudaErrorInvalidValue;
     side_agrees(function, "target", to, bytes, true);
-    op *o      = op_make(OP_SET, function);
-    o->to      = to;
-    o->byte    = byte;
-    o->bytes   = bytes;
+    op *o                = op_make(OP_SET, function);
+    o->to                = to;
+    o->byte              = byte;
+    o->bytes             = bytes;
     uint64_t    position = 0;
     cudaError_t error    = submit(s, o, &position);
     if (position && wait && memory_is_pinned(to))
@@ -468,15 +469,14 @@ static void batch_check(const char *function, const op *o) {
     for (size_t i = 0; i < o->n; i++)
         for (size_t j = 0; j < o->n; j++) {
             const piece *a = &o->pieces[i], *b = &o->pieces[j];
-            if (overlap(a->to, a->bytes, b->from, b->bytes) ||
-                (i != j && overlap(a->to, a->bytes, b->to, b->bytes)))
-                trap(function, "target %zu [%p, +%zu) overlaps copy %zu, [%p, +%zu) from %p", i, (void *)a->to, a->bytes,
-                     j, (void *)b->to, b->bytes, (const void *)b->from);
+            if (overlap(a->to, a->bytes, b->from, b->bytes) || (i != j && overlap(a->to, a->bytes, b->to, b->bytes)))
+                trap(function, "target %zu [%p, +%zu) overlaps copy %zu, [%p, +%zu) from %p", i, (void *)a->to,
+                     a->bytes, j, (void *)b->to, b->bytes, (const void *)b->from);
         }
 }
 
-static cudaError_t batch(const char *function, void *const *to, const void *const *from, const size_t *sizes, size_t count,
-                         const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
+static cudaError_t batch(const char *function, void *const *to, const void *const *from, const size_t *sizes,
+                         size_t count, const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
                          cudaStream_t handle) {
     bool during = false; /* some source may be used again when the call returns */
     if (!handle || handle == cudaStreamLegacy)
@@ -505,7 +505,8 @@ static cudaError_t batch(const char *function, void *const *to, const void *cons
 
 #if CUDART_VERSION >= 13000
 cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *sizes, size_t count,
-                                 struct cudaMemcpyAttributes *attributes, size_t *first, size_t n, cudaStream_t stream) {
+                                 struct cudaMemcpyAttributes *attributes, size_t *first, size_t n,
+                                 cudaStream_t stream) {
     ENTER(cudaMemcpyBatchAsync);
     LEAVE(batch(FN, to, from, sizes, count, attributes, first, n, stream));
 }

@@ -1,8 +1,9 @@
 /* stream.c - streams: a queue of operations each, and a thread that runs them in order.
  *
- * An operation waits for its dependencies, which are points (a stream, and how many of its operations must be done); so events,
- * waits and the legacy stream's barriers are all the same thing. A stream's thread starts with its first operation and ends
- * when the stream has been destroyed and its queue is empty. The stream itself stays until a reset: points refer to it. */
+ * An operation waits for its dependencies, which are points (a stream, and how many of its operations must be done);
+ * so events, waits and the legacy stream's barriers are all the same thing. A stream's thread starts with its first
+ * operation and ends when the stream has been destroyed and its queue is empty. The stream itself stays until a reset:
+ * points refer to it. */
 #include "machine.h"
 
 #include <errno.h>
@@ -11,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUERIES_MAX       6        /* that a late operation puts up with before it starts */
-#define LATE_NS_MAX       20000000 /* after which it starts in any case */
-#define TIMELY_NS_MAX     100000
-#define LEGACY_STREAM_ID  1
+#define QUERIES_MAX      6        /* that a late operation puts up with before it starts */
+#define LATE_NS_MAX      20000000 /* after which it starts in any case */
+#define TIMELY_NS_MAX    100000
+#define LEGACY_STREAM_ID 1
 
 stream         *streams;
 static uint64_t streams_made = LEGACY_STREAM_ID + DOUBLE_DEVICES_MAX; /* ids are unique for the life of the program */
@@ -151,9 +152,10 @@ void program_append(program *p, op *o) {
 /* ------------------------------------------------------------------------------------------------ execution */
 
 #ifdef __SANITIZE_THREAD__
-/* A cancelled move may read bytes that a client is writing; what it copied is thrown away. So under ThreadSanitizer the reads
- * of device-to-device copies go unseen, while their writes, which nobody may race with, are seen. */
-__attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *to, const volatile char *from, size_t n) {
+/* A cancelled move may read bytes that a client is writing; what it copied is thrown away. So under ThreadSanitizer
+ * the reads of device-to-device copies go unseen, while their writes, which nobody may race with, are seen. */
+__attribute__((no_sanitize("thread"), noinline)) static void read_unseen(char *to, const volatile char *from,
+                                                                         size_t n) {
     volatile char *bytes = to;
     size_t         i     = 0;
     if ((uintptr_t)from % 8 == 0)
@@ -244,7 +246,8 @@ static void wait_until(stream *s, uint64_t deadline_ns) {
     pthread_cond_timedwait(&s->work, &the.mutex, &t);
 }
 
-/* Takes the delay that the seed has for the next operation; true if time has passed, so that all must be looked at again. */
+/* Takes the delay that the seed has for the next operation; true if time has passed, so that all must be looked at
+ * again. */
 static bool delay(stream *s, op *o) {
     if (o->delayed)
         return false;
