@@ -484,6 +484,37 @@ static void queries_tell_the_truth(void) {
     is_u64(double_live().events, 0, "a reset waits for all and forgets all");
 }
 
+static uint64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Of those launches that nobody asked for during a short nap, how many had begun after it? The machine may be busy, so
+ * only naps that were short count. */
+static void late_work_is_late(void) {
+    unsigned naps = 0, begun = 0;
+    fresh(DOUBLE_LATE);
+    kernels_make();
+    cudaKernel_t k = kernel_get("expect");
+    cudaStream_t s = stream_make(cudaStreamNonBlocking);
+    sequence_next = sequence_wrong = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        uint64_t start = clock_ns();
+        must(expect_next(k, i, s));
+        nap_ms(1);
+        bool has_begun = sequence_next > i;
+        if (clock_ns() - start < 4000000) {
+            naps++;
+            begun += has_begun;
+        }
+        must(cudaStreamSynchronize(s));
+        if (sequence_next != i + 1)
+            bail_out("a stream has been waited for, and its work isn't done");
+    }
+    ok(begun * 2 <= naps, "of %u launches, %u began before anybody asked for them", naps, begun);
+}
+
 static void late_work_waits_to_be_wanted(void) {
     fresh(DOUBLE_LATE);
     unsigned early = 0, polls_max = 0;
@@ -1218,6 +1249,20 @@ static void there_may_be_no_driver(void) {
     fine(cudaGetDeviceCount(&n));
 }
 
+static void the_environment_is_heeded(void) {
+    size_t left, total;
+    int    n;
+    setenv("SNUG_DOUBLE_MEMORY_MB", "48", 1);
+    setenv("SNUG_DOUBLE_DEVICES", "3", 1);
+    double_reset();
+    unsetenv("SNUG_DOUBLE_MEMORY_MB");
+    unsetenv("SNUG_DOUBLE_DEVICES");
+    must(cudaMemGetInfo(&left, &total));
+    is_u64(total, 48 * MiB, "memory");
+    must(cudaGetDeviceCount(&n));
+    is(n, 3);
+}
+
 int main(void) {
     setenv("SNUG_DOUBLE_MODE", "timely", 1);
     double_reset();
@@ -1236,7 +1281,9 @@ int main(void) {
     stream_0_may_be_the_threads();
     stale_addresses_fault();
     queries_tell_the_truth();
+    late_work_is_late();
     late_work_waits_to_be_wanted();
+    the_environment_is_heeded();
     eager_work_is_done_at_once();
     events_tell_times();
     the_legacy_stream_is_a_barrier();

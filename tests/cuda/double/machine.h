@@ -222,7 +222,6 @@ extern stream *streams; /* all that haven't ended, and those that have until a r
 op      *op_make(op_kind kind, const char *function);
 void     op_free(op *o);
 void     op_after(op *o, point p);
-op      *op_copy(const op *o); /* without dependencies */
 void     op_check(const op *o, const char *when);
 bool     op_uses(const op *o, const char *at, size_t bytes); /* whether it touches any of these */
 uint64_t stream_enqueue(stream *s, op *o);                   /* takes the op; returns its position */
