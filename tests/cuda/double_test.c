@@ -453,6 +453,44 @@ static void copies_move_bytes(double_mode mode) {
     fine(cudaStreamDestroy(s));
 }
 
+static void batches_read_when_told(void) {
+    fresh(DOUBLE_LATE);
+    cudaStream_t                s = stream_make(cudaStreamNonBlocking);
+    char                       *d = device_make(64), *h = host_make(64), got[64];
+    struct cudaMemcpyAttributes attributes[2] = {{.srcAccessOrder = cudaMemcpySrcAccessOrderStream},
+                                                 {.srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall}};
+    size_t                      first[2] = {0, 1}, sizes[2] = {32, 32};
+    void                       *to[2]   = {d, d + 32};
+    const void                 *from[2] = {h, h + 32};
+    double_stall(s, true);
+#if CUDART_VERSION >= 13000
+    fine(cudaMemcpyBatchAsync((void *const *)to, from, sizes, 2, attributes, first, 2, s));
+#else
+    size_t failed;
+    fine(cudaMemcpyBatchAsync(to, (void **)from, sizes, 2, attributes, first, 2, &failed, s));
+#endif
+    memset(h, 9, 64);
+    double_stall(s, false);
+    must(cudaStreamSynchronize(s));
+    must(cudaMemcpy(got, d, 64, cudaMemcpyDeviceToHost));
+    is(got[0], 9);
+    is(got[32], 0);
+}
+
+static void launches_of_a_graph_are_in_order(void) {
+    fresh(DOUBLE_TIMELY);
+    cudaStream_t    s = stream_make(cudaStreamNonBlocking), t = stream_make(cudaStreamNonBlocking);
+    cudaGraphExec_t x = exec_of_fill(device_make(64), 64);
+    double_stall(s, true);
+    must(cudaGraphLaunch(x, s));
+    must(cudaGraphLaunch(x, t));
+    nap_ms(5);
+    is(cudaStreamQuery(t), cudaErrorNotReady);
+    fine(cudaGraphExecDestroy(x)); /* it goes when its launches have run */
+    double_stall(s, false);
+    fine(cudaStreamSynchronize(t));
+}
+
 static void queries_tell_the_truth(void) {
     fresh(DOUBLE_TIMELY);
     cudaStream_t s = stream_make(cudaStreamNonBlocking), t = stream_make(cudaStreamNonBlocking);
@@ -993,7 +1031,7 @@ static void memory_operations_write(void) {
     must(cudaStreamSynchronize(s));
     is_u64(h[1], UINT64_C(0x123456789b), "a value written in a batch");
     is_u64(h[2], 77, "and alone");
-    is(memops(s, 257, p, 0), CUDA_ERROR_INVALID_VALUE);
+    is(memops(s, 256, p, 0), CUDA_ERROR_INVALID_VALUE);
     is(write64(s, (CUdeviceptr)d + 4, 1, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -1280,6 +1318,8 @@ int main(void) {
         threads_share_the_machine(mode);
     stream_0_may_be_the_threads();
     stale_addresses_fault();
+    batches_read_when_told();
+    launches_of_a_graph_are_in_order();
     queries_tell_the_truth();
     late_work_is_late();
     late_work_waits_to_be_wanted();

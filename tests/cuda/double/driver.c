@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMOPS_MAX 256
+#define MEMOPS_MAX 255
 
 /* ------------------------------------------------------------------------------------------------ devices */
 

@@ -177,6 +177,7 @@ typedef struct op {
     uint64_t      shuffle; /* COPY: seed of the order of the pieces */
     size_t        n;       /* pieces, writes */
     piece        *pieces;
+    char         *staged; /* COPY: sources that were read in the call */
     write_value  *writes;
     char         *to; /* SET */
     size_t        bytes;

@@ -450,18 +450,40 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t strea
 }
 
 #if CUDART_VERSION >= 12080
-static bool attributes_valid(const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n, size_t count,
-                             bool *during) {
+static bool attributes_valid(const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
+                             size_t count) {
     if (!attributes || !first || !n || n > count || first[0])
         return false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if ((i && first[i] <= first[i - 1]) || first[i] >= count ||
             attributes[i].srcAccessOrder < cudaMemcpySrcAccessOrderStream ||
             attributes[i].srcAccessOrder > cudaMemcpySrcAccessOrderAny)
             return false;
-        *during |= attributes[i].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
-    }
     return true;
+}
+
+/* Reads the sources in the call, before what the stream has yet to do, where the attributes say so or, by chance, where
+ * they allow it. */
+static void batch_stage(stream *s, op *o, const struct cudaMemcpyAttributes *attributes, const size_t *first,
+                        size_t n) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < o->n; i++)
+        bytes += o->pieces[i].bytes;
+    op_check(o, "when it was enqueued");
+    for (size_t i = 0, at = 0, a = 0; i < o->n; i++) {
+        piece *p = &o->pieces[i];
+        if (a + 1 < n && first[a + 1] == i)
+            a++;
+        enum cudaMemcpySrcAccessOrder order = attributes[a].srcAccessOrder;
+        if (order == cudaMemcpySrcAccessOrderStream ||
+            (order == cudaMemcpySrcAccessOrderAny && random_next(&s->random) % 2))
+            continue;
+        if (!o->staged)
+            o->staged = make(bytes);
+        p->from   = memcpy(o->staged + at, p->from, p->bytes);
+        p->unseen = false;
+        at += p->bytes;
+    }
 }
 
 /* No target of a batch may overlap anything else in it. */
@@ -478,10 +500,9 @@ static void batch_check(const char *function, const op *o) {
 static cudaError_t batch(const char *function, void *const *to, const void *const *from, const size_t *sizes,
                          size_t count, const struct cudaMemcpyAttributes *attributes, const size_t *first, size_t n,
                          cudaStream_t handle) {
-    bool during = false; /* some source may be used again when the call returns */
     if (!handle || handle == cudaStreamLegacy)
         return cudaErrorInvalidResourceHandle;
-    if (!to || !from || !sizes || !count || !attributes_valid(attributes, first, n, count, &during))
+    if (!to || !from || !sizes || !count || !attributes_valid(attributes, first, n, count))
         return cudaErrorInvalidValue;
     for (size_t i = 0; i < count; i++)
         if (!to[i] || !from[i] || !sizes[i])
@@ -496,11 +517,8 @@ static cudaError_t batch(const char *function, void *const *to, const void *cons
     for (size_t i = 0; i < count; i++)
         piece_set(&o->pieces[i], to[i], from[i], sizes[i]);
     batch_check(function, o);
-    uint64_t position = 0;
-    error             = submit(s, o, &position);
-    if (position && during)
-        stream_wait(s, position);
-    return error;
+    batch_stage(s, o, attributes, first, n);
+    return submit(s, o, NULL);
 }
 
 #if CUDART_VERSION >= 13000

@@ -38,6 +38,7 @@ void mark_release(mark *m) {
 void op_free(op *o) {
     free(o->deps);
     free(o->pieces);
+    free(o->staged);
     free(o->writes);
     free(o->arguments);
     mark_release(o->mark);
