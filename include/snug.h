@@ -69,7 +69,8 @@ extern "C" {
     X(CORRUPT, "an invariant of the pool is broken")                                                                   \
     X(LOST, "the device failed for good")                                                                              \
     X(FORKED, "the process has forked since the pool was made")                                                        \
-    X(GONE, "the pool or stream is no longer there")
+    X(GONE, "the pool or stream is no longer there")                                                                   \
+    X(CAPTURING, "the stream is being captured into a graph: resolve before that, or pin")
 
 typedef enum snug_status {
 #define SNUG_STATUS_ENUM(name, text) SNUG_##name,
@@ -95,7 +96,8 @@ enum { SNUG_LOG_WARNINGS = 0, SNUG_LOG_OFF, SNUG_LOG_ERRORS, SNUG_LOG_INFO };
 
 typedef struct snug_pool_options {
     size_t      struct_size;        /* sizeof(snug_pool_options); snug_pool_options_default sets it */
-    const char *device;             /* "host", "sim" (snug_sim.h), or "auto" for the best there is; default "host" */
+    const char *device;             /* "host", "cuda" (snug_cuda.h), "sim" (snug_sim.h), or "auto": cuda where this build and
+                                     * this machine have it, else host; default "host" */
     int         device_index;
     uint64_t    capacity;           /* bytes for clients, 1 granule to SNUG_SIZE_MAX, rounded down to the granule; required */
     uint64_t    commit_bytes;       /* committed at creation; default all of capacity. The rest is committed when needed */
@@ -121,7 +123,7 @@ static inline snug_pool_options snug_pool_options_default(void) {
 
 /* Makes a pool: reserves its arena, commits the first part, opens two mover streams. No compactor runs yet.
  * The environment variable SNUG_OPTIONS overrides the options, comma separated:
- *   device=host|sim|auto, compaction=on|off, jumble=on|off, log=off|errors|warnings|info, pin_wait_us=N, capacity=BYTES,
+ *   device=host|cuda|sim|auto, compaction=on|off, jumble=on|off, log=off|errors|warnings|info, pin_wait_us=N, capacity=BYTES,
  *   demand_bytes_max=BYTES, handles_max=N, generation_first=N, compactor=on|off (start one with default options).
  *   BYTES takes K, M, G (powers of 1024).
  * At most 255 pools live at once in a process (LIMIT).
@@ -137,14 +139,17 @@ SNUG_API snug_status snug_pool_create(const snug_pool_options *options, snug_poo
  * compactor, which no longer runs; it can be used on, or destroyed again. */
 SNUG_API snug_status snug_pool_destroy(snug_pool *pool);
 
+/* The name of the device that the pool is on: "host", "cuda" or "sim", whatever "auto" came to. "" for no live pool. */
+SNUG_API const char *snug_pool_device(snug_pool *pool);
+
 /* What the device said when a call last failed in this thread with DEVICE, LOST or TIMEOUT; "" before the first. The text stays
  * until the thread's next failure. */
 SNUG_API const char *snug_device_error(void);
 
-/* Attaches a client's native stream (host device: a snug_host_stream *). A native stream attached twice gives the same
- * snug_stream, and needs as many detaches. Attach before first use, detach before the native stream is destroyed: a native
+/* Attaches a client's native stream (host device: a snug_host_stream *; CUDA: snug_cuda_attach of snug_cuda.h). A native
+ * stream attached twice gives the same snug_stream, and needs as many detaches. Attach before first use, detach before the native stream is destroyed: a native
  * handle can be reused and can't be asked whether it is dead.
- * Errors: INVALID (the device doesn't know this stream), NO_MEMORY, DEVICE. */
+ * Errors: INVALID (not a stream of this pool's device), NO_MEMORY, DEVICE. */
 SNUG_API snug_status snug_stream_attach(snug_pool *pool, void *native, snug_stream **stream);
 
 /* Legal with work pending: the library records one more event on the stream, and remembers what is before it until it has
@@ -217,14 +222,15 @@ typedef enum snug_access { SNUG_WRITE = 0, SNUG_READ = 1 } snug_access; /* SNUG_
  * A write access cancels a move that isn't published; a read access doesn't. The same handle may occur more than once.
  * What two streams do with one buffer is for the client to order, as with raw pointers.
  * After a failure every addresses[i] is NULL: the one output of this interface that a failed call writes.
- * Errors: UNKNOWN, STALE, FOREIGN, TOO_MANY_PINS, DEVICE, INVALID. */
+ * Errors: UNKNOWN, STALE, FOREIGN, TOO_MANY_PINS, DEVICE, INVALID, CAPTURING (the stream is being captured into a CUDA graph,
+ * which neither a resolve nor a release must get into: resolve before the capture begins, or pin). */
 SNUG_API snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
                                   void **addresses);
 
 /* Says that everything that uses these buffers since their resolve has been enqueued on stream. Same stream, handles and
  * access as the resolve. One resolve and one release may cover any number of launches: one event record in all.
  * The whole list is gone through even if a handle of it is refused; the first error is returned.
- * Errors: UNKNOWN, STALE, FOREIGN, NOT_PINNED; DEVICE (the event couldn't be recorded: all stay pinned). */
+ * Errors: UNKNOWN, STALE, FOREIGN, NOT_PINNED; DEVICE, CAPTURING (the event couldn't be recorded: all stay pinned). */
 SNUG_API snug_status snug_release(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access);
 
 /* Pins for long: for graph capture, NCCL, RDMA, host access. All or nothing. Waits on the host until the buffers' contents

@@ -9,6 +9,7 @@ $PACKAGE_NAME $PACKAGE_VERSION
     asserts         `test "$enable_debug" = no && AS_ECHO(["always"]) || AS_ECHO(["always, debug, expensive"])`
     sanitizer       $enable_sanitizer
     coverage        $enable_coverage
+    CUDA            $have_cuda
     tools' --json   $have_jansson
 "])
 ])

@@ -3,11 +3,16 @@
 
 #include <stdarg.h>
 
-static const snug__device_row *const rows[] = {&snug__device_host, &snug__device_sim};
+static const snug__device_row *const rows[] = {
+#ifdef SNUG_HAVE_CUDA
+    &snug__device_cuda, /* the best first; sim is never the best */
+#endif
+    &snug__device_host, &snug__device_sim};
 
 const snug__device_row *snug__device_find(const char *name) {
-    if (strcmp(name, "auto") == 0)
-        return rows[0];
+    for (size_t i = 0; strcmp(name, "auto") == 0; i++)
+        if (rows[i]->count() > 0)
+            return rows[i];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i]->name, name) == 0)
             return rows[i];

@@ -11,7 +11,7 @@
  *     ends its record with a full fence (tests/model/tso.pml shows what goes wrong without).
  *   - Any function may be called from any thread; for arena_commit and arena_decommit the caller excludes others.
  *   - Offsets are into the arena, committed, and in bytes. Copies don't overlap.
- *   - A failing function returns DEVICE or NO_MEMORY, or LOST where no later call can succeed, and leaves its words in
+ *   - A failing function returns DEVICE, NO_MEMORY or CAPTURING, or LOST where no later call can succeed, and leaves its words in
  *     snug__device_error of this thread. */
 #ifndef SNUG__DEVICE_H
 #define SNUG__DEVICE_H
@@ -31,6 +31,8 @@ typedef struct snug__copy {
 
 typedef struct snug__device_row {
     const char *name;
+    bool        captures;  /* its streams can be captured into graphs */
+    int (*count)(void);    /* devices of this kind on this machine; 0: the words say why */
     snug_status (*open)(int index, snug__device **device);
     void (*close)(snug__device *device); /* the arena is released before */
 
@@ -43,10 +45,14 @@ typedef struct snug__device_row {
     snug_status (*arena_decommit)(snug__device *device, uint64_t offset, uint64_t bytes);
     char *(*arena_base)(snug__device *device);
 
-    snug_status (*stream_check)(snug__device *device, void *native); /* INVALID: no stream of this device */
+    /* Two natives with one identity are one stream. *of_thread: the native is another stream on each thread, the caller's
+     * here. INVALID: no stream of this device. */
+    snug_status (*stream_identify)(snug__device *device, void *native, uint64_t *identity, bool *of_thread);
+    snug_status (*stream_ready)(snug__device *device, void *native); /* CAPTURING: not to be recorded or made to wait */
     snug_status (*stream_open)(snug__device *device, int priority, void **native);
     void (*stream_close)(snug__device *device, void *native);
     snug_status (*stream_sync)(snug__device *device, void *native);
+    snug_status (*sync)(snug__device *device); /* of all streams; only where streams may be of a thread */
 
     snug_status (*event_create)(snug__device *device, snug__event **event);
     void (*event_destroy)(snug__device *device, snug__event *event);
@@ -71,6 +77,9 @@ typedef struct snug__device_row {
     uint64_t (*now_ns)(snug__device *device);
 } snug__device_row;
 
+#ifdef SNUG_HAVE_CUDA
+extern const snug__device_row snug__device_cuda;
+#endif
 extern const snug__device_row snug__device_host;
 extern const snug__device_row snug__device_sim;
 

@@ -11,8 +11,11 @@ static inline snug_status stream_open(snug_stream *stream) {
     snug_status status = snug__pool_open(stream->pool);
     if (snug__unlikely(status != SNUG_OK))
         return status;
-    uint32_t state = atomic_load_explicit(&stream->state, memory_order_relaxed);
-    return snug__likely(state == SNUG__SLOT_ATTACHED) ? SNUG_OK : SNUG_GONE;
+    if (snug__unlikely(atomic_load_explicit(&stream->state, memory_order_relaxed) != SNUG__SLOT_ATTACHED))
+        return SNUG_GONE;
+    if (snug__unlikely(stream->guarded))
+        return snug__pool_notice(stream->pool, snug__order_guard(&stream->pool->order, stream));
+    return SNUG_OK;
 }
 
 static inline bool writes(const snug_access *access, size_t i) {

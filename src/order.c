@@ -134,7 +134,7 @@ static void slot_end(snug__order *order, snug_stream *slot) {
 }
 
 void snug__order_close(snug__order *order) {
-    HASH_CLEAR(hh, order->by_native);
+    HASH_CLEAR(hh, order->by_identity);
     for (unsigned which = 0; which < 2; which++) {
         if (order->mover[which])
             order->row->stream_close(order->device, order->mover[which]->native);
@@ -149,7 +149,7 @@ void snug__order_close(snug__order *order) {
 
 /* ------------------------------------------------------------------------------------------------ attach, detach */
 
-static snug_status attach_new(snug__order *order, void *native, snug_stream **stream) {
+static snug_status attach_new(snug__order *order, void *native, uint64_t identity, snug_stream **stream) {
     snug_stream *slot = slot_find(order);
     if (!slot)
         return SNUG_NO_MEMORY;
@@ -158,9 +158,9 @@ static snug_status attach_new(snug__order *order, void *native, snug_stream **st
         if (status != SNUG_OK)
             return status;
     }
-    slot->native = native;
-    slot->hh.tbl = NULL;
-    HASH_ADD_PTR(order->by_native, native, slot);
+    slot->identity = identity;
+    slot->hh.tbl   = NULL;
+    HASH_ADD(hh, order->by_identity, identity, sizeof slot->identity, slot);
     if (!slot->hh.tbl)
         return SNUG_NO_MEMORY;
     slot_begin(slot, native);
@@ -170,15 +170,24 @@ static snug_status attach_new(snug__order *order, void *native, snug_stream **st
 }
 
 snug_status snug__order_attach(snug__order *order, void *native, snug_stream **stream) {
-    pthread_mutex_lock(&order->mutex);
-    snug_status  status = SNUG_OK;
+    uint64_t     identity;
+    bool         of_thread;
     snug_stream *slot;
-    HASH_FIND_PTR(order->by_native, &native, slot);
+    snug_status  status = order->row->stream_identify(order->device, native, &identity, &of_thread);
+    if (status != SNUG_OK)
+        return status;
+    pthread_mutex_lock(&order->mutex);
+    HASH_FIND(hh, order->by_identity, &identity, sizeof identity, slot);
     if (slot) {
         slot->attaches++;
         *stream = slot;
     } else {
-        status = attach_new(order, native, stream);
+        status = attach_new(order, native, identity, stream);
+        if (status == SNUG_OK) {
+            (*stream)->of_thread = of_thread;
+            (*stream)->guarded   = of_thread || order->row->captures;
+            (*stream)->owner     = pthread_self();
+        }
     }
     pthread_mutex_unlock(&order->mutex);
     return status;
@@ -194,7 +203,7 @@ snug_status snug__order_detach(snug__order *order, snug_stream *stream) {
     if (atomic_load(&stream->state) == SNUG__SLOT_ATTACHED) {
         status = SNUG_OK;
         if (--stream->attaches == 0) {
-            HASH_DEL(order->by_native, stream);
+            HASH_DEL(order->by_identity, stream);
             order->attached--;
             atomic_store(&stream->state, SNUG__SLOT_LEAVING);
         }
@@ -370,10 +379,24 @@ static snug_status slot_await(snug__order *order, snug_stream *slot, uint64_t de
     }
 }
 
+static bool of_other_thread(const snug_stream *stream) {
+    return stream->of_thread && !pthread_equal(stream->owner, pthread_self());
+}
+
+snug_status snug__order_guard(snug__order *order, const snug_stream *stream) {
+    if (of_other_thread(stream)) {
+        snug__device_error_set("stream %p is another one on this thread", stream->native);
+        return SNUG_INVALID;
+    }
+    return order->row->captures ? order->row->stream_ready(order->device, stream->native) : SNUG_OK;
+}
+
 /* Without the call that has failed: a stream that is leaving may be gone by now, so that a mover waits for its events. */
 static snug_status slot_sync_otherwise(snug__order *order, snug_stream *slot) {
     snug_stream *by     = slot;
     snug_status  status = SNUG_OK;
+    if (of_other_thread(slot))
+        return order->row->sync(order->device);
     if (atomic_load(&slot->state) == SNUG__SLOT_LEAVING) {
         by     = order->mover[1];
         status = wait_for_slot(order, by, slot);
@@ -386,7 +409,7 @@ static snug_status slot_drain(snug__order *order, snug_stream *slot, bool unrele
     uint64_t    epoch;
     snug_status status = SNUG_OK;
     if (unreleased && attached)
-        status = snug__order_record(order, slot, &epoch);
+        status = of_other_thread(slot) ? SNUG_DEVICE : snug__order_record(order, slot, &epoch);
     if (status == SNUG_OK)
         status = deadline_ns ? slot_await(order, slot, deadline_ns) : snug__order_stream_sync(order, slot, false);
     return status == SNUG_OK || status == SNUG_TIMEOUT ? status : slot_sync_otherwise(order, slot);

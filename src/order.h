@@ -78,7 +78,10 @@ struct snug_stream {
     _Atomic(snug_stream *) next;           /* slot of the same bit */
     snug_stream           *made_before;    /* slot of a client, whatever its bit */
     unsigned               attaches;
-    UT_hash_handle         hh;                 /* by native */
+    uint64_t               identity;           /* of native */
+    bool                   of_thread, guarded; /* to be used by `owner` only; to be looked at before each use */
+    pthread_t              owner;
+    UT_hash_handle         hh;                 /* by identity */
     _Atomic uint64_t       waited[SNUG__BITS]; /* by bit: epoch up to which this stream has been made to wait */
     snug__claims           claims;
 };
@@ -94,7 +97,7 @@ typedef struct snug__order {
     _Atomic(snug_stream *)  made_last; /* of all clients' slots */
     snug_stream            *mover[2];  /* background, demand */
     pthread_mutex_t         mutex;
-    snug_stream            *by_native;
+    snug_stream            *by_identity;
     _Atomic uint64_t        attached;
     _Atomic uint64_t        queries;
 } snug__order;
@@ -104,8 +107,12 @@ snug_status snug__order_open(snug__order *order, const snug__device_row *row, sn
 /* All streams have been waited for. Slots stay, free. */
 void snug__order_close(snug__order *order);
 
+/* The errors of the device's stream_identify, NO_MEMORY. */
 snug_status snug__order_attach(snug__order *order, void *native, snug_stream **stream);
 snug_status snug__order_detach(snug__order *order, snug_stream *stream);
+
+/* May this thread use it now? For streams that are `guarded`. INVALID (of another thread), CAPTURING. */
+snug_status snug__order_guard(snug__order *order, const snug_stream *stream);
 
 /* Records the stream's event on the calling thread, then reads the epoch for the stamp. */
 snug_status snug__order_record(snug__order *order, snug_stream *stream, uint64_t *epoch);

@@ -201,6 +201,16 @@ snug_status snug__pool_create_on(const snug__device_row *row, const snug_pool_op
     return status;
 }
 
+/* Where "auto" has to do with less than this build could use, it says so once. */
+static void auto_tell(const snug__settings *settings, const snug__device_row *row) {
+    static _Atomic bool told;
+    if (strcmp(settings->device, "auto") != 0 || row == snug__device_find("cuda") || !snug__device_find("cuda") ||
+        atomic_exchange(&told, true))
+        return;
+    snug__log log = {settings->pool.log_level, settings->pool.log, settings->pool.log_context};
+    snug__log_line(&log, SNUG_LOG_WARNINGS, "no CUDA device (%s): device=auto means %s", snug__device_error(), row->name);
+}
+
 snug_status snug_pool_create(const snug_pool_options *options, snug_pool **pool) {
     snug__settings settings;
     if (!pool)
@@ -211,6 +221,7 @@ snug_status snug_pool_create(const snug_pool_options *options, snug_pool **pool)
     const snug__device_row *row = snug__device_find(settings.device);
     if (!row)
         return SNUG_NO_DEVICE;
+    auto_tell(&settings, row);
     snug_pool *made;
     status = snug__pool_create_on(row, &settings.pool, &made);
     if (status == SNUG_OK && settings.compactor) {
@@ -258,6 +269,11 @@ snug_status snug_pool_destroy(snug_pool *pool) {
     return status == SNUG_OK ? SNUG_OK : SNUG_LOST;
 }
 
+const char *snug_pool_device(snug_pool *pool) {
+    snug_status status = snug__pool_open(pool);
+    return status == SNUG_OK || status == SNUG_LOST ? pool->row->name : "";
+}
+
 /* ------------------------------------------------------------------------------------------------ streams */
 
 snug_status snug_stream_attach(snug_pool *pool, void *native, snug_stream **stream) {
@@ -265,16 +281,16 @@ snug_status snug_stream_attach(snug_pool *pool, void *native, snug_stream **stre
     if (status == SNUG_OK && !stream)
         status = SNUG_INVALID;
     if (status == SNUG_OK)
-        status = pool->row->stream_check(pool->device, native);
-    if (status == SNUG_OK)
         status = snug__order_attach(&pool->order, native, stream);
-    return status;
+    return snug__pool_notice(pool, status);
 }
 
 snug_status snug_stream_detach(snug_stream *stream) {
     if (!stream)
         return SNUG_INVALID;
     snug_status status = snug__pool_open(stream->pool);
+    if (status == SNUG_OK && stream->guarded && atomic_load(&stream->state) == SNUG__SLOT_ATTACHED)
+        status = snug__order_guard(&stream->pool->order, stream);
     if (status != SNUG_OK && status != SNUG_LOST)
         return status;
     snug__launch_claims_to_pins(stream);
@@ -289,6 +305,10 @@ snug_status snug_stream_sync(snug_stream *stream) {
         return status;
     if (atomic_load(&stream->state) != SNUG__SLOT_ATTACHED)
         return SNUG_GONE;
+    if (stream->guarded)
+        status = snug__order_guard(&stream->pool->order, stream);
+    if (status != SNUG_OK)
+        return snug__pool_notice(stream->pool, status);
     return snug__pool_notice(stream->pool, stream->pool->row->stream_sync(stream->pool->device, stream->native));
 }
 

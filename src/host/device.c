@@ -21,6 +21,10 @@ struct snug__event {
     _Atomic snug__point point;
 };
 
+static int host_count(void) {
+    return 1;
+}
+
 static snug_status host_open(int index, snug__device **device) {
     if (index != 0) {
         snug__device_error_set("there is one host device, index 0; asked for index %d", index);
@@ -87,9 +91,21 @@ static char *host_arena_base(snug__device *device) {
 
 /* ------------------------------------------------------------------------------------------------ streams, events */
 
-static snug_status host_stream_check(snug__device *device, void *native) {
+static snug_status host_stream_identify(snug__device *device, void *native, uint64_t *identity, bool *of_thread) {
     (void)device;
+    *identity  = (uintptr_t)native;
+    *of_thread = false;
     return snug__host_stream_valid(native) ? SNUG_OK : SNUG_INVALID;
+}
+
+static snug_status host_stream_ready(snug__device *device, void *native) {
+    (void)device, (void)native;
+    return SNUG_OK;
+}
+
+static snug_status host_sync(snug__device *device) {
+    (void)device;
+    return SNUG_UNSUPPORTED;
 }
 
 static snug_status host_stream_open(snug__device *device, int priority, void **native) {
@@ -268,6 +284,8 @@ static uint64_t host_now_ns(snug__device *device) {
 
 const snug__device_row snug__device_host = {
     .name                = "host",
+    .captures            = false,
+    .count               = host_count,
     .open                = host_open,
     .close               = host_close,
     .arena_reserve       = host_arena_reserve,
@@ -276,10 +294,12 @@ const snug__device_row snug__device_host = {
     .arena_commit        = host_arena_commit,
     .arena_decommit      = host_arena_decommit,
     .arena_base          = host_arena_base,
-    .stream_check        = host_stream_check,
+    .stream_identify     = host_stream_identify,
+    .stream_ready        = host_stream_ready,
     .stream_open         = host_stream_open,
     .stream_close        = host_stream_close,
     .stream_sync         = host_stream_sync,
+    .sync                = host_sync,
     .event_create        = host_event_create,
     .event_destroy       = host_event_destroy,
     .event_record        = host_event_record,

@@ -61,6 +61,10 @@ static snug_status device_make(int index, snug__device **device) {
     return SNUG_OK;
 }
 
+static int sim_count(void) {
+    return SNUG_SIM_PROFILES;
+}
+
 static snug_status sim_open(int index, snug__device **device) {
     snug_status status = snug__sim_enter(SNUG_SIM_CALL_OPEN);
     return status == SNUG_OK ? snug__sim_leave(device_make(index, device)) : status;
@@ -157,10 +161,22 @@ static char *sim_arena_base(snug__device *device) {
 
 /* ------------------------------------------------------------------------------------------------ streams, events */
 
-static snug_status sim_stream_check(snug__device *device, void *native) {
+static snug_status sim_stream_identify(snug__device *device, void *native, uint64_t *identity, bool *of_thread) {
     (void)device;
+    *identity  = (uintptr_t)native;
+    *of_thread = false;
     snug__sim_lock();
     return snug__sim_leave(snug__sim_stream_valid(native) ? SNUG_OK : SNUG_INVALID);
+}
+
+static snug_status sim_stream_ready(snug__device *device, void *native) {
+    (void)device, (void)native;
+    return SNUG_OK;
+}
+
+static snug_status sim_sync(snug__device *device) {
+    (void)device;
+    return SNUG_UNSUPPORTED;
 }
 
 static snug_status sim_stream_open(snug__device *device, int priority, void **native) {
@@ -329,6 +345,8 @@ static uint64_t sim_now_ns(snug__device *device) {
 
 const snug__device_row snug__device_sim = {
     .name                = "sim",
+    .captures            = false,
+    .count               = sim_count,
     .open                = sim_open,
     .close               = sim_close,
     .arena_reserve       = sim_arena_reserve,
@@ -337,10 +355,12 @@ const snug__device_row snug__device_sim = {
     .arena_commit        = sim_arena_commit,
     .arena_decommit      = sim_arena_decommit,
     .arena_base          = sim_arena_base,
-    .stream_check        = sim_stream_check,
+    .stream_identify     = sim_stream_identify,
+    .stream_ready        = sim_stream_ready,
     .stream_open         = sim_stream_open,
     .stream_close        = sim_stream_close,
     .stream_sync         = sim_stream_sync,
+    .sync                = sim_sync,
     .event_create        = sim_event_create,
     .event_destroy       = sim_event_destroy,
     .event_record        = sim_event_record,

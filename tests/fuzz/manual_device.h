@@ -189,9 +189,25 @@ static char *fd_arena_base(snug__device *device) {
     return device->base;
 }
 
-static snug_status fd_stream_check(snug__device *device, void *native) {
+static snug_status fd_stream_identify(snug__device *device, void *native, uint64_t *identity, bool *of_thread) {
+    *identity  = (uintptr_t)native;
+    *of_thread = false;
     (void)device;
     return native ? SNUG_OK : SNUG_INVALID;
+}
+
+static snug_status fd_stream_ready(snug__device *device, void *native) {
+    (void)device, (void)native;
+    return SNUG_OK;
+}
+
+static snug_status fd_sync(snug__device *device) {
+    (void)device;
+    return SNUG_UNSUPPORTED;
+}
+
+static int fd_count(void) {
+    return 1;
 }
 
 static snug_status fd_stream_open_row(snug__device *device, int priority, void **native) {
@@ -260,6 +276,12 @@ static snug_status fd_copy(snug__device *device, void *native, uint64_t to, uint
     return SNUG_OK;
 }
 
+static snug_status fd_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    for (uint32_t i = n; i > 0; i--) /* backward: no order among them is promised */
+        fd_copy(device, native, copies[i - 1].to, copies[i - 1].from, copies[i - 1].bytes);
+    return SNUG_OK;
+}
+
 static snug_status fd_write(snug__device *device, void *native, uint64_t to, const void *from, uint64_t bytes) {
     fd_enqueue(native, (fd_op){.kind = FD_COPY, .to = device->base + to, .from = from, .bytes = bytes});
     return SNUG_OK;
@@ -293,6 +315,8 @@ static uint64_t fd_now_ns(snug__device *device) {
 
 static const snug__device_row fd_row = {
     .name                = "fuzz",
+    .captures            = false,
+    .count               = fd_count,
     .open                = fd_open,
     .close               = fd_close,
     .arena_reserve       = fd_arena_reserve,
@@ -301,17 +325,20 @@ static const snug__device_row fd_row = {
     .arena_commit        = fd_arena_commit,
     .arena_decommit      = fd_arena_decommit,
     .arena_base          = fd_arena_base,
-    .stream_check        = fd_stream_check,
+    .stream_identify     = fd_stream_identify,
+    .stream_ready        = fd_stream_ready,
     .stream_open         = fd_stream_open_row,
     .stream_close        = fd_stream_close_row,
     .stream_sync         = fd_stream_sync,
+    .sync                = fd_sync,
     .event_create        = fd_event_create,
     .event_destroy       = fd_event_destroy,
     .event_record        = fd_event_record,
     .event_query         = fd_event_query,
     .event_sync          = fd_event_sync,
     .stream_wait         = fd_stream_wait,
-    .move                = fd_copy,
+    .move                = fd_move,
+    .moves_per_operation = 1,
     .copy                = fd_copy,
     .write               = fd_write,
     .read                = fd_read,

@@ -45,31 +45,50 @@ static snug_status event_sync_none(snug__device *device, snug__event *event) {
     return now() ? SNUG_OK : snug__device_sim.event_sync(device, event);
 }
 
-static snug_status move_short(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    uint64_t less = now() ? SNUG_GRANULE : 0;
-    return bytes == less ? SNUG_OK : snug__device_sim.move(device, native, to, from, bytes - less);
+/* Copies of a move one by one, as the sim has them. */
+static snug_status move_one(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
+    return snug__device_sim.move(device, native, &(snug__copy){to, from, bytes}, 1);
 }
 
-static snug_status move_none(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    return now() ? SNUG_OK : snug__device_sim.move(device, native, to, from, bytes);
+static snug_status move_short(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status status = SNUG_OK;
+    for (uint32_t i = 0; i < n && status == SNUG_OK; i++) {
+        uint64_t bytes = copies[i].bytes - (now() ? SNUG_GRANULE : 0);
+        status         = bytes ? move_one(device, native, copies[i].to, copies[i].from, bytes) : SNUG_OK;
+    }
+    return status;
 }
 
-static snug_status move_off(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    uint64_t off = from >= SNUG_GRANULE && now() ? SNUG_GRANULE : 0;
-    return snug__device_sim.move(device, native, to, from - off, bytes);
+static snug_status move_none(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status status = SNUG_OK;
+    for (uint32_t i = 0; i < n && status == SNUG_OK; i++)
+        status = now() ? SNUG_OK : snug__device_sim.move(device, native, &copies[i], 1);
+    return status;
 }
 
-static snug_status copy_for_move(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
-    return now() ? snug__device_sim.copy(device, native, to, from, bytes)
-                 : snug__device_sim.move(device, native, to, from, bytes);
+static snug_status move_off(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status status = SNUG_OK;
+    for (uint32_t i = 0; i < n && status == SNUG_OK; i++) {
+        uint64_t off = copies[i].from >= SNUG_GRANULE && now() ? SNUG_GRANULE : 0;
+        status       = move_one(device, native, copies[i].to, copies[i].from - off, copies[i].bytes);
+    }
+    return status;
+}
+
+static snug_status copy_for_move(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
+    snug_status status = SNUG_OK;
+    for (uint32_t i = 0; i < n && status == SNUG_OK; i++)
+        status = now() ? snug__device_sim.copy(device, native, copies[i].to, copies[i].from, copies[i].bytes)
+                       : snug__device_sim.move(device, native, &copies[i], 1);
+    return status;
 }
 
 /* A background move that comes after a client's queued work, whatever it moves: promise 8. */
-static snug_status move_after_others(snug__device *device, void *native, uint64_t to, uint64_t from, uint64_t bytes) {
+static snug_status move_after_others(snug__device *device, void *native, const snug__copy *copies, uint32_t n) {
     for (uint32_t slot = 1; slot < snug__sim.slots && ((snug_sim_stream *)native)->role == SNUG__SIM_LOW; slot++)
         if (snug__sim.streams[slot]->open && snug__sim.streams[slot]->role == SNUG__SIM_CLIENT)
             snug_sim_stream_wait(native, snug__sim.streams[slot]);
-    return snug__device_sim.move(device, native, to, from, bytes);
+    return snug__device_sim.move(device, native, copies, n);
 }
 
 static snug_status commit_less(snug__device *device, uint64_t offset, uint64_t bytes) {

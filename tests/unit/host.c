@@ -187,14 +187,21 @@ static void invalid_arguments_are_refused(void) {
 
 static void the_device_knows_its_streams(void) {
     snug__device *device;
+    uint64_t      identity;
+    bool          of_thread = true;
     _Alignas(64) uint64_t not_a_stream[64] = {0};
     is_status(snug__device_host.open(1, &device), SNUG_NO_DEVICE, "there is no device 1");
     ok(strstr(snug__device_error(), "index 1") != NULL, "it says so: %s", snug__device_error());
     succeeds(snug__device_host.open(0, &device));
-    is_status(snug__device_host.stream_check(device, NULL), SNUG_INVALID, "NULL is no stream");
-    is_status(snug__device_host.stream_check(device, not_a_stream), SNUG_INVALID, "nor is anything else");
+    is_status(snug__device_host.stream_identify(device, NULL, &identity, &of_thread), SNUG_INVALID, "NULL is no stream");
+    is_status(snug__device_host.stream_identify(device, not_a_stream, &identity, &of_thread), SNUG_INVALID, "nor is anything else");
     snug_host_stream *s = make();
-    is_status(snug__device_host.stream_check(device, s), SNUG_OK, "a stream is");
+    is_status(snug__device_host.stream_identify(device, s, &identity, &of_thread), SNUG_OK, "a stream is");
+    is_u64(identity, (uintptr_t)s, "it is its own identity");
+    ok(!of_thread, "and the same on every thread");
+    is_status(snug__device_host.stream_ready(device, s), SNUG_OK, "it is never captured");
+    is_status(snug__device_host.sync(device), SNUG_UNSUPPORTED, "there is no waiting for all streams at once");
+    is_i64(snug__device_host.count(), 1, "one device");
     snug_host_stream_destroy(s);
     snug__device_host.close(device);
     is_pointer(snug__device_find("host"), &snug__device_host, "found by its name");
