@@ -112,6 +112,8 @@ typedef struct snug_pool_options {
     void      (*log)(void *context, int level, const char *line); /* default: a line on stderr. Must not call snug */
     void       *log_context;
     uint64_t    destroy_wait_ns;    /* how long destroying the pool waits for streams; default without end */
+    int         address_table;      /* nonzero: keep the buffers' addresses in device memory too (snug_address_table),
+                                     * 8 bytes for each of handles_max, beside capacity; so better set that as well */
 } snug_pool_options;
 
 static inline snug_pool_options snug_pool_options_default(void) {
@@ -124,10 +126,11 @@ static inline snug_pool_options snug_pool_options_default(void) {
 /* Makes a pool: reserves its arena, commits the first part, opens two mover streams. No compactor runs yet.
  * The environment variable SNUG_OPTIONS overrides the options, comma separated:
  *   device=host|cuda|sim|auto, compaction=on|off, jumble=on|off, log=off|errors|warnings|info, pin_wait_us=N, capacity=BYTES,
- *   demand_bytes_max=BYTES, handles_max=N, generation_first=N, compactor=on|off (start one with default options).
+ *   demand_bytes_max=BYTES, address_table=on|off, handles_max=N, generation_first=N, compactor=on|off (start one with default options).
  *   BYTES takes K, M, G (powers of 1024).
  * At most 255 pools live at once in a process (LIMIT).
- * Errors: INVALID, TOO_LARGE, OPTIONS, NO_DEVICE, DEVICE, NO_MEMORY, LIMIT. */
+ * Errors: INVALID, TOO_LARGE, OPTIONS, NO_DEVICE, DEVICE, NO_MEMORY, LIMIT, UNSUPPORTED (an address table on a device that
+ * can't write it in the order of a stream). */
 SNUG_API snug_status snug_pool_create(const snug_pool_options *options, snug_pool **pool);
 
 /* Stops the compactor, waits for all that streams still do with the arena, gives everything back. Handles still live die
@@ -226,6 +229,16 @@ typedef enum snug_access { SNUG_WRITE = 0, SNUG_READ = 1 } snug_access; /* SNUG_
  * which neither a resolve nor a release must get into: resolve before the capture begins, or pin). */
 SNUG_API snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
                                   void **addresses);
+
+/* The place of a buffer's address in the pool's address table. */
+#define SNUG_HANDLE_INDEX(handle) ((uint32_t)((handle) & 0xffffff))
+
+/* The device address of an array of 64-bit addresses, by SNUG_HANDLE_INDEX: for work that reads a buffer's address when it
+ * runs, as a CUDA graph that is launched again after a move. The entry of a buffer is right for work that is enqueued on a
+ * stream between a resolve and a release of its handle there; the first resolve on each stream after a move writes it, in the
+ * order of the stream. Such a pool takes every access for a write: a read, too, cancels a move of what it reads.
+ * Errors: UNSUPPORTED (a pool without address_table), INVALID. */
+SNUG_API snug_status snug_address_table(snug_pool *pool, void **table);
 
 /* Says that everything that uses these buffers since their resolve has been enqueued on stream. Same stream, handles and
  * access as the resolve. One resolve and one release may cover any number of launches: one event record in all.
@@ -394,7 +407,7 @@ typedef struct snug_stats {
     uint64_t    free_bytes;       /* fences included: see unsettled_bytes */
     uint64_t    pending_bytes;    /* freed while resolved or pinned */
     uint64_t    in_flight_bytes;  /* targets and gaps of moves that aren't finished */
-    uint64_t    bounce_bytes;
+    uint64_t    bounce_bytes;     /* the bounce buffer, and the address table where there is one */
     uint64_t    committed_bytes;
     uint64_t    limit_bytes;      /* capacity + bounce */
     uint64_t    pinned_bytes;     /* of live + padding: pinned long or immovable */

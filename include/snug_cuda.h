@@ -42,4 +42,11 @@ static inline snug_status snug_cuda_attach(snug_pool *pool, cudaStream_t stream,
 #ifdef __cplusplus
 }
 #endif
+
+#ifdef __CUDACC__
+/* In device code: where the buffer lies now, by the pool's address table (snug_address_table). */
+template <class T> static __device__ __forceinline__ T *snug_cuda_at(const void *table, snug_handle handle) {
+    return static_cast<T *>(static_cast<void *const *>(table)[SNUG_HANDLE_INDEX(handle)]);
+}
+#endif
 #endif

@@ -103,6 +103,10 @@ SNUG_API snug_status snug_sim_stream_wait(snug_sim_stream *stream, snug_sim_stre
 #define SNUG_SIM_ANY        UINT64_C(0) /* as expected id: whatever is there, torn too */
 #define SNUG_SIM_FILL(byte) (UINT64_C(0xf111f111f111f100) | (uint8_t)(byte)) /* id that snug_fill leaves, version 0 */
 
+/* As version of a read of 8 bytes: an entry of an address table, which must hold id, an address. The checker of order leaves
+ * entries alone: whoever writes one while others may read it writes what is there already. */
+#define SNUG_SIM_ENTRY UINT32_MAX
+
 /* Some bytes that a kernel reads or writes. A kernel does all its reads, then all its writes; one that updates bytes in
  * place names them twice. */
 typedef struct snug_sim_access {

@@ -190,23 +190,25 @@ static snug_status find(snug_pool *pool, const request *request, uint32_t *node,
 /* Under lock: the range is the entry's from now on, its fence what the contents wait for. */
 static snug_status settle_in(snug_pool *pool, const request *request, snug__entry *entry, uint32_t node,
                              uint32_t offset) {
+    unsigned    slot  = snug__word_current(atomic_load(&entry->word));
     snug__stamp ready = SNUG__STAMP_NONE;
     entry->range      = SNUG__NONE;
+    if (pool->table_bytes) /* those who used the entry's last buffer may have its address yet to write there */
+        ready = snug__entry_fence(&pool->order, entry, slot);
     if (request->size) {
         uint32_t index = snug__handles_index(&pool->handles, entry);
         node           = snug__range_take(&pool->map, node, offset, request->fit.size, SNUG__RANGE_LIVE, index);
         if (node == SNUG__NONE)
             return SNUG_NO_MEMORY;
         snug__range *range = snug__range_at(&pool->map, node);
-        if (!snug__order_settled(&pool->order, range->fence))
-            ready = range->fence;
-        range->fence = SNUG__STAMP_NONE;
-        range->fixed = (request->flags & SNUG_ALLOC_IMMOVABLE) != 0;
+        ready              = snug__order_unite(&pool->order, ready, range->fence);
+        range->fence       = SNUG__STAMP_NONE;
+        range->fixed       = (request->flags & SNUG_ALLOC_IMMOVABLE) != 0;
         if (range->fixed)
             pool->pinned_granules += range->size;
         entry->range = node;
     }
-    snug__entry_fill(entry, snug__word_current(atomic_load(&entry->word)), request->size ? offset : SNUG__NONE, ready);
+    snug__entry_fill(entry, slot, request->size ? offset : SNUG__NONE, ready);
     return SNUG_OK;
 }
 

@@ -59,8 +59,6 @@ snug_status snug__handles_take(snug__handles *handles, snug__entry **entry) {
         if (handles->free_first == SNUG__NONE)
             handles->free_last = SNUG__NONE;
     }
-    snug__atomic_stamp_set(&(*entry)->writers, SNUG__STAMP_NONE);
-    snug__atomic_stamp_set(&(*entry)->readers, SNUG__STAMP_NONE);
     (*entry)->next         = SNUG__NONE;
     (*entry)->long_pins    = 0;
     (*entry)->pinned_at_ns = 0;
@@ -96,6 +94,8 @@ snug_handle snug__handles_name(const snug__handles *handles, const snug__entry *
 }
 
 snug_handle snug__handles_live(snug__handles *handles, snug__entry *entry) {
+    snug__atomic_stamp_set(&entry->writers, SNUG__STAMP_NONE);
+    snug__atomic_stamp_set(&entry->readers, SNUG__STAMP_NONE);
     uint64_t was = atomic_fetch_or(&entry->word, SNUG__LIVE);
     snug__assert_debug(!(was & ~((uint64_t)UINT32_MAX << SNUG__GENERATION | SNUG__CURRENT)));
     handles->live++;

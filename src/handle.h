@@ -23,7 +23,8 @@
 #include "order.h"
 #include "table.h"
 
-#define SNUG__NONE UINT32_MAX /* no index, no node, no offset */
+#define SNUG__NONE  UINT32_MAX /* no index, no node, no offset */
+#define SNUG__NEVER UINT64_MAX /* no epoch */
 
 #define SNUG__INDEX_BITS  24
 #define SNUG__HANDLES_MAX ((UINT32_C(1) << SNUG__INDEX_BITS) - 1)
@@ -53,6 +54,8 @@ typedef struct snug__entry {
     uint16_t         tag;
     uint8_t          alignment_log2;
     uint8_t          flags; /* SNUG_ALLOC_LONG_PINNED, SNUG_ALLOC_IMMOVABLE */
+    _Atomic uint64_t
+        table_epoch; /* from which on the address table is right for all; SNUG__NEVER: not written since it moved */
 } snug__entry;
 
 _Static_assert(sizeof(snug__entry) == 128, "an entry is two cache lines");
@@ -101,9 +104,10 @@ static inline snug_handle snug__handle_of(const snug__handles *handles, const sn
            snug__handles_index(handles, entry);
 }
 
-/* A fresh entry that is not live yet: location CURRENT to be filled, then live. HANDLES: the table is full. NO_MEMORY. */
+/* A fresh entry that is not live yet: location CURRENT to be filled, then live. Until then its stamps, and the
+ * location's, tell what used the entry's last buffer. HANDLES: the table is full. NO_MEMORY. */
 snug_status snug__handles_take(snug__handles *handles, snug__entry **entry);
-/* Makes it live and tells its handle. */
+/* Makes it live, used by nobody yet, and tells its handle. */
 snug_handle snug__handles_live(snug__handles *handles, snug__entry *entry);
 /* Gives an entry back that is no longer live, or never was. Retires it if its generations are used up (I7). */
 void snug__handles_give_back(snug__handles *handles, snug__entry *entry);
@@ -212,13 +216,16 @@ static inline void snug__entry_fill(snug__entry *entry, unsigned slot, uint32_t 
     atomic_store_explicit(&entry->offset[slot], offset, memory_order_relaxed);
     atomic_store_explicit(&entry->ready_mask[slot], ready.mask, memory_order_relaxed);
     atomic_store_explicit(&entry->ready_epoch[slot], ready.epoch, memory_order_relaxed);
+    atomic_store_explicit(&entry->table_epoch, SNUG__NEVER, memory_order_relaxed);
+}
+
+static inline snug__stamp snug__entry_users(snug__order *order, snug__entry *entry) {
+    return snug__order_unite(order, snug__atomic_stamp_get(&entry->writers), snug__atomic_stamp_get(&entry->readers));
 }
 
 /* Everything that may still touch the entry's present range: the fence with which the range is freed. */
 static inline snug__stamp snug__entry_fence(snug__order *order, snug__entry *entry, unsigned slot) {
-    snug__stamp users =
-        snug__order_unite(order, snug__atomic_stamp_get(&entry->writers), snug__atomic_stamp_get(&entry->readers));
-    return snug__order_unite(order, snug__entry_ready(entry, slot), users);
+    return snug__order_unite(order, snug__entry_ready(entry, slot), snug__entry_users(order, entry));
 }
 
 /* Returns what is broken, or NULL. */

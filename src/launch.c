@@ -18,8 +18,10 @@ static inline snug_status stream_open(snug_stream *stream) {
     return SNUG_OK;
 }
 
-static inline bool writes(const snug_access *access, size_t i) {
-    return !access || access[i] != SNUG_READ;
+/* With an address table everybody writes: a read on a stream whose write of the entry is still to come must not be overtaken
+ * by a move, nor by what another stream then writes there. */
+static inline bool writes(const snug_pool *pool, const snug_access *access, size_t i) {
+    return !access || access[i] != SNUG_READ || pool->table_bytes;
 }
 
 static inline void *address_of(const snug_pool *pool, uint32_t offset) {
@@ -61,7 +63,7 @@ static inline void look_for_dying(snug_pool *pool, snug_handle handle) {
         snug__entry_end(&pool->handles, &pool->order, handle);
 }
 
-/* Lets go of what the stream holds, by claim or by pin; nothing has used it. */
+/* Lets go of what the stream holds, by claim or by pin; nothing of it has used the stream. */
 static void let_go(snug_stream *stream, const snug_handle *handles, size_t n) {
     for (size_t i = 0; i < n; i++) {
         snug__claims_wait(&stream->claims);
@@ -76,11 +78,123 @@ static void let_go(snug_stream *stream, const snug_handle *handles, size_t n) {
     }
 }
 
+/* What a use leaves behind: the stamp of its stream, and whether a whole resolve was before it, so that the entry of the
+ * address table is written. */
+typedef struct mark {
+    uint64_t mask, epoch;
+    bool     resolved;
+} mark;
+
+static inline void use_mark(snug_pool *pool, snug_handle handle, bool write, mark mark) {
+    snug__entry *entry = entry_of(pool, handle);
+    uint64_t     never = SNUG__NEVER;
+    if (snug__unlikely(pool->table_bytes && mark.resolved && atomic_load(&entry->table_epoch) == SNUG__NEVER))
+        atomic_compare_exchange_strong(&entry->table_epoch, &never, mark.epoch);
+    snug__atomic_stamp_add(write ? &entry->writers : &entry->readers, mark.mask, mark.epoch);
+}
+
+/* Marks the use, then drops the pin: whoever sees no pin any more sees the mark. */
+static snug_status release_pinned(snug_pool *pool, snug_handle handle, bool write, mark mark) {
+    snug__entry *entry;
+    snug_status  status = snug__handles_find(&pool->handles, handle, &entry);
+    if (status != SNUG_OK)
+        return status;
+    uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+    if (snug__word_generation(word) == snug__handle_generation(handle) && (word & SNUG__PINS))
+        use_mark(pool, handle, write, mark);
+    return unpin_one(pool, handle);
+}
+
+/* What isn't what was resolved last, in that order, or was pinned. */
+static snug_status release_singly(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
+                                  mark mark) {
+    snug_pool  *pool  = stream->pool;
+    snug_status first = SNUG_OK;
+    for (size_t i = 0; i < n; i++) {
+        snug__claims_wait(&stream->claims);
+        uint32_t position = snug__claims_find(&stream->claims, handles[i]);
+        bool     claimed  = position < SNUG__CLAIMS_MAX;
+        if (claimed) { /* the mark first: whoever sees no claim any more sees the mark */
+            use_mark(pool, handles[i], writes(pool, access, i), mark);
+            snug__claims_drop(&stream->claims, position);
+        }
+        snug__claims_done(&stream->claims);
+        snug_status status = SNUG_OK;
+        if (claimed)
+            look_for_dying(pool, handles[i]);
+        else
+            status = release_pinned(pool, handles[i], writes(pool, access, i), mark);
+        if (first == SNUG_OK)
+            first = status;
+    }
+    return first;
+}
+
+/* The uses are behind an event and get its stamp; then the stream lets go. */
+static inline snug_status release_marked(snug_stream *stream, const snug_handle *handles, size_t n,
+                                         const snug_access *access, uint64_t epoch, bool resolved) {
+    snug_pool *pool = stream->pool;
+    mark       mark = {UINT64_C(1) << stream->bit, epoch, resolved};
+    size_t     at;
+    snug__claims_wait(&stream->claims);
+    const _Atomic uint64_t *last = snug__claims_last(&stream->claims, n);
+    for (at = 0; last && at < n && handles[at] == atomic_load_explicit(&last[at], memory_order_relaxed); at++)
+        use_mark(pool, handles[at], writes(pool, access, at), mark);
+    if (snug__likely(at == n))
+        snug__claims_pop(&stream->claims, n);
+    snug__claims_done(&stream->claims);
+    if (snug__unlikely(at != n))
+        return release_singly(stream, handles, n, access, mark);
+    for (size_t i = 0; i < n; i++)
+        if (snug__unlikely(atomic_load(&entry_of(pool, handles[i])->word) & SNUG__DYING))
+            snug__entry_end(&pool->handles, &pool->order, handles[i]);
+    return SNUG_OK;
+}
+
+/* The stream leaves what it has resolved, whatever it did with it: behind an event; where none can be recorded the stream is
+ * waited for, since nobody but this call can let go. */
+static snug_status leave(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
+                         bool resolved) {
+    snug_pool  *pool = stream->pool;
+    uint64_t    epoch;
+    snug_status status = snug__order_record(&pool->order, stream, &epoch);
+    if (status == SNUG_OK) {
+        release_marked(stream, handles, n, access, epoch, resolved);
+        return SNUG_OK;
+    }
+    if (pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
+        status = SNUG_LOST;
+    let_go(stream, handles, n);
+    return status;
+}
+
+/* Before anything has used what was resolved; but entries of the address table may be on their way there. */
+static void back_out(snug_stream *stream, const snug_handle *handles, size_t n) {
+    if (!stream->pool->table_bytes)
+        let_go(stream, handles, n);
+    else if (n > 0)
+        snug__pool_notice(stream->pool, leave(stream, handles, n, NULL, false));
+}
+
 /* No address of a failed resolve survives it, so that nobody can launch with one by mistake. */
 static snug_status resolve_failed(snug_stream *stream, size_t n, void **addresses, snug_status status) {
     for (size_t i = 0; i < n; i++)
         addresses[i] = NULL;
     return snug__pool_notice(stream->pool, status);
+}
+
+/* What has to come before the launch on this stream, for one that is held: the wait for the contents to be in place, and the
+ * entry of the address table, unless all streams are past the work that wrote it. */
+static snug_status make_ready(snug_stream *stream, snug__entry *entry, unsigned slot) {
+    snug_pool  *pool   = stream->pool;
+    snug_status status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
+    if (status != SNUG_OK || !pool->table_bytes ||
+        atomic_load(&entry->table_epoch) <= atomic_load_explicit(&pool->order.floor, memory_order_acquire))
+        return status;
+    void *address = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
+    return pool->row->put(pool->device, stream->native,
+                          pool->table_offset + (uint64_t)snug__handles_index(&pool->handles, entry) * 8,
+                          (uint64_t)(uintptr_t)address);
 }
 
 /* By pins, one after the other. */
@@ -90,17 +204,17 @@ static snug_status resolve_pinning(snug_stream *stream, const snug_handle *handl
     for (size_t i = 0; i < n; i++) {
         snug__entry *entry;
         uint64_t     word   = 0;
-        snug_status  status = pin_one(pool, handles[i], writes(access, i), &entry, &word);
+        snug_status  status = pin_one(pool, handles[i], writes(pool, access, i), &entry, &word);
         if (snug__unlikely(status != SNUG_OK)) {
-            unpin_many(pool, handles, i);
+            back_out(stream, handles, i);
             return resolve_failed(stream, n, addresses, status);
         }
         /* after the pin, so that this is the place it keeps until the release */
         unsigned slot = snug__word_current(word);
         addresses[i]  = address_of(pool, atomic_load_explicit(&entry->offset[slot], memory_order_relaxed));
-        status        = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
+        status        = make_ready(stream, entry, slot);
         if (snug__unlikely(status != SNUG_OK)) {
-            unpin_many(pool, handles, i + 1);
+            back_out(stream, handles, i + 1);
             return resolve_failed(stream, n, addresses, status);
         }
     }
@@ -127,18 +241,18 @@ static inline bool claims_hold(snug_pool *pool, const snug_handle *handles, size
         uint64_t epoch = atomic_load_explicit(&entry->ready_epoch[slot], memory_order_relaxed);
         latest         = epoch > latest ? epoch : latest;
     }
-    *unsettled = latest > floor;
+    *unsettled = latest > floor || pool->table_bytes;
     return true;
 }
 
-static snug_status resolve_waits(snug_stream *stream, const snug_handle *handles, size_t n, void **addresses) {
+static snug_status resolve_make_ready(snug_stream *stream, const snug_handle *handles, size_t n, void **addresses) {
     snug_pool *pool = stream->pool;
     for (size_t i = 0; i < n; i++) {
         snug__entry *entry  = entry_of(pool, handles[i]);
         unsigned     slot   = snug__word_current(atomic_load_explicit(&entry->word, memory_order_relaxed));
-        snug_status  status = snug__order_wait(&pool->order, stream, snug__entry_ready(entry, slot));
+        snug_status  status = make_ready(stream, entry, slot);
         if (snug__unlikely(status != SNUG_OK)) {
-            let_go(stream, handles, n);
+            back_out(stream, handles, n);
             return resolve_failed(stream, n, addresses, status);
         }
     }
@@ -166,73 +280,10 @@ snug_status snug_resolve(snug_stream *stream, const snug_handle *handles, size_t
     if (snug__likely(hold && !unsettled))
         return SNUG_OK;
     if (hold)
-        return resolve_waits(stream, handles, n, addresses);
+        return resolve_make_ready(stream, handles, n, addresses);
     for (size_t i = 0; i < n; i++)
         look_for_dying(pool, handles[i]);
     return resolve_pinning(stream, handles, n, access, addresses);
-}
-
-static inline void use_mark(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
-    snug__entry *entry = entry_of(pool, handle);
-    snug__atomic_stamp_add(write ? &entry->writers : &entry->readers, mask, epoch);
-}
-
-/* Marks the use, then drops the pin: whoever sees no pin any more sees the mark. */
-static snug_status release_pinned(snug_pool *pool, snug_handle handle, bool write, uint64_t mask, uint64_t epoch) {
-    snug__entry *entry;
-    snug_status  status = snug__handles_find(&pool->handles, handle, &entry);
-    if (status != SNUG_OK)
-        return status;
-    uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
-    if (snug__word_generation(word) == snug__handle_generation(handle) && (word & SNUG__PINS))
-        use_mark(pool, handle, write, mask, epoch);
-    return unpin_one(pool, handle);
-}
-
-/* What isn't what was resolved last, in that order, or was pinned. */
-static snug_status release_singly(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access,
-                                  uint64_t mask, uint64_t epoch) {
-    snug_pool  *pool  = stream->pool;
-    snug_status first = SNUG_OK;
-    for (size_t i = 0; i < n; i++) {
-        snug__claims_wait(&stream->claims);
-        uint32_t position = snug__claims_find(&stream->claims, handles[i]);
-        bool     claimed  = position < SNUG__CLAIMS_MAX;
-        if (claimed) { /* the mark first: whoever sees no claim any more sees the mark */
-            use_mark(pool, handles[i], writes(access, i), mask, epoch);
-            snug__claims_drop(&stream->claims, position);
-        }
-        snug__claims_done(&stream->claims);
-        snug_status status = SNUG_OK;
-        if (claimed)
-            look_for_dying(pool, handles[i]);
-        else
-            status = release_pinned(pool, handles[i], writes(access, i), mask, epoch);
-        if (first == SNUG_OK)
-            first = status;
-    }
-    return first;
-}
-
-/* The uses are behind an event and get its stamp; then the stream lets go. */
-static inline snug_status release_marked(snug_stream *stream, const snug_handle *handles, size_t n,
-                                         const snug_access *access, uint64_t epoch) {
-    snug_pool *pool = stream->pool;
-    uint64_t   mask = UINT64_C(1) << stream->bit;
-    size_t     at;
-    snug__claims_wait(&stream->claims);
-    const _Atomic uint64_t *last = snug__claims_last(&stream->claims, n);
-    for (at = 0; last && at < n && handles[at] == atomic_load_explicit(&last[at], memory_order_relaxed); at++)
-        use_mark(pool, handles[at], writes(access, at), mask, epoch);
-    if (snug__likely(at == n))
-        snug__claims_pop(&stream->claims, n);
-    snug__claims_done(&stream->claims);
-    if (snug__unlikely(at != n))
-        return release_singly(stream, handles, n, access, mask, epoch);
-    for (size_t i = 0; i < n; i++)
-        if (snug__unlikely(atomic_load(&entry_of(pool, handles[i])->word) & SNUG__DYING))
-            snug__entry_end(&pool->handles, &pool->order, handles[i]);
-    return SNUG_OK;
 }
 
 snug_status snug_release(snug_stream *stream, const snug_handle *handles, size_t n, const snug_access *access) {
@@ -247,7 +298,7 @@ snug_status snug_release(snug_stream *stream, const snug_handle *handles, size_t
     status = snug__order_record(&stream->pool->order, stream, &epoch);
     if (snug__unlikely(status != SNUG_OK))
         return snug__pool_notice(stream->pool, status);
-    return release_marked(stream, handles, n, access, epoch);
+    return release_marked(stream, handles, n, access, epoch, true);
 }
 
 void snug__launch_claims_to_pins(snug_stream *stream) {
@@ -459,7 +510,7 @@ static snug_status spans_resolve(snug_stream *stream, const span *spans, size_t 
         return status;
     status = spans_check(stream->pool, spans, n);
     if (status != SNUG_OK) {
-        let_go(stream, handles, n);
+        back_out(stream, handles, n);
         return status;
     }
     for (size_t i = 0; i < n; i++)
@@ -467,30 +518,20 @@ static snug_status spans_resolve(snug_stream *stream, const span *spans, size_t 
     return SNUG_OK;
 }
 
-/* After the transfer was enqueued, or not: then nothing used the buffers, but an event more does no harm. Where none can be
- * recorded the stream is waited for, since nobody but this call can release what it has pinned. */
+/* After the transfer was enqueued, or not: then nothing used the buffers, but an event more does no harm. */
 static snug_status spans_release(snug_stream *stream, const span *spans, size_t n, snug_status enqueued) {
-    snug_pool  *pool = stream->pool;
-    uint64_t    epoch;
-    snug_status status = snug__order_record(&pool->order, stream, &epoch);
-    bool        marked = status == SNUG_OK;
-    if (!marked && pool->row->stream_sync(pool->device, stream->native) != SNUG_OK)
-        status = SNUG_LOST;
     snug_handle handles[2] = {0};
     snug_access access[2]  = {SNUG_WRITE};
     for (size_t i = 0; i < n; i++) {
         handles[i] = spans[i].handle;
         access[i]  = spans[i].access;
     }
-    if (marked)
-        release_marked(stream, handles, n, access, epoch);
-    else
-        let_go(stream, handles, n);
+    snug_status status = leave(stream, handles, n, access, true);
     if (enqueued == SNUG_OK)
         enqueued = status;
     if (enqueued == SNUG_OK)
-        atomic_fetch_add_explicit(&pool->client_copies, 1, memory_order_relaxed);
-    return snug__pool_notice(pool, enqueued);
+        atomic_fetch_add_explicit(&stream->pool->client_copies, 1, memory_order_relaxed);
+    return snug__pool_notice(stream->pool, enqueued);
 }
 
 snug_status snug_write(snug_stream *stream, snug_handle handle, uint64_t offset, const void *host, uint64_t bytes) {

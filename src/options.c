@@ -54,6 +54,8 @@ static bool set_value(snug__settings *s, const char *name, const char *value, bo
         return parse_switch(value, &on) && (s->pool.compaction_off = !on, true);
     if (strcmp(name, "jumble") == 0)
         return parse_switch(value, &s->pool.jumble);
+    if (strcmp(name, "address_table") == 0)
+        return parse_switch(value, &s->pool.address_table);
     if (strcmp(name, "compactor") == 0)
         return parse_switch(value, &on) && (s->compactor = on, true);
     if (strcmp(name, "log") == 0)

@@ -107,6 +107,8 @@ static void shell_apply(snug_pool *pool, const snug_pool_options *o) {
     pool->capacity            = o->capacity;
     pool->bounce_bytes        = o->bounce_bytes;
     pool->bounce_offset       = (o->capacity + SNUG_ALIGNMENT_MAX - 1) / SNUG_ALIGNMENT_MAX * SNUG_ALIGNMENT_MAX;
+    pool->table_offset        = pool->bounce_offset + pool->bounce_bytes;
+    pool->table_bytes         = o->address_table ? snug__bytes(snug__granules((uint64_t)o->handles_max * 8)) : 0;
     pool->forks               = atomic_load(&forks);
 }
 
@@ -135,15 +137,22 @@ static snug_status pool_open_device(snug_pool *pool, const snug__device_row *row
     if (status != SNUG_OK)
         return status;
     pool->row = row;
-    status    = row->arena_reserve(pool->device, pool->bounce_offset + pool->bounce_bytes);
+    status    = row->arena_reserve(pool->device, pool->table_offset + pool->table_bytes);
     if (status != SNUG_OK) {
         row->close(pool->device);
         return status;
     }
     pool->base = row->arena_base(pool->device);
-    status     = row->arena_commit(pool->device, pool->bounce_offset, pool->bounce_bytes);
+    status     = row->arena_commit(pool->device, pool->bounce_offset, pool->bounce_bytes + pool->table_bytes);
     if (status == SNUG_OK)
         status = snug__order_open(&pool->order, row, pool->device, pool);
+    if (status == SNUG_OK && pool->table_bytes) { /* can it? */
+        status = row->put(pool->device, pool->order.mover[SNUG__DEMAND]->native, pool->table_offset, 0);
+        if (status == SNUG_OK)
+            status = row->stream_sync(pool->device, pool->order.mover[SNUG__DEMAND]->native);
+        if (status != SNUG_OK)
+            snug__order_close(&pool->order);
+    }
     if (status == SNUG_OK)
         return SNUG_OK;
     row->arena_release(pool->device);
@@ -208,7 +217,8 @@ static void auto_tell(const snug__settings *settings, const snug__device_row *ro
         atomic_exchange(&told, true))
         return;
     snug__log log = {settings->pool.log_level, settings->pool.log, settings->pool.log_context};
-    snug__log_line(&log, SNUG_LOG_WARNINGS, "no CUDA device (%s): device=auto means %s", snug__device_error(), row->name);
+    snug__log_line(&log, SNUG_LOG_WARNINGS, "no CUDA device (%s): device=auto means %s", snug__device_error(),
+                   row->name);
 }
 
 snug_status snug_pool_create(const snug_pool_options *options, snug_pool **pool) {
@@ -326,6 +336,17 @@ snug_status snug_resize(snug_pool *pool, snug_handle handle, uint64_t new_size) 
     pthread_mutex_lock(&pool->mover);
     status = snug__resize(pool, entry, snug__handle_generation(handle), new_size);
     pthread_mutex_unlock(&pool->mover);
+    return status;
+}
+
+snug_status snug_address_table(snug_pool *pool, void **table) {
+    snug_status status = snug__pool_open(pool);
+    if (status == SNUG_OK && !table)
+        status = SNUG_INVALID;
+    if (status == SNUG_OK && !pool->table_bytes)
+        status = SNUG_UNSUPPORTED;
+    if (status == SNUG_OK)
+        *table = pool->base + pool->table_offset;
     return status;
 }
 

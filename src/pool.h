@@ -94,6 +94,7 @@ struct snug_pool {
     bool            step_waits; /* the last step stopped because its own copies haven't run, or for lack of time */
     snug__backlog   backlog[2]; /* of the mover streams */
     uint64_t        bounce_offset, bounce_bytes;
+    uint64_t        table_offset, table_bytes; /* of the address table; 0: there is none */
     snug__stamp     bounce_fence;
     uint64_t        copy_bytes_per_second; /* 0: not measured yet */
 

@@ -50,8 +50,8 @@ snug_status snug__refusal_make(snug_pool *pool, snug_status verdict, uint64_t by
         .pending_bytes         = snug__bytes(map->granules[SNUG__RANGE_PENDING]),
         .in_flight_bytes       = snug__bytes(map->granules[SNUG__RANGE_TARGET] + map->granules[SNUG__RANGE_GAP] +
                                              map->granules[SNUG__RANGE_ORPHAN]),
-        .committed_bytes       = snug__bytes(map->committed) + pool->bounce_bytes,
-        .limit_bytes           = pool->capacity + pool->bounce_bytes,
+        .committed_bytes       = snug__bytes(map->committed) + pool->bounce_bytes + pool->table_bytes,
+        .limit_bytes           = pool->capacity + pool->bounce_bytes + pool->table_bytes,
         .pinned_bytes          = snug__bytes(pool->pinned_granules),
         .largest_hole_bytes    = snug__bytes(snug__map_largest(&pool->map)),
         .holes                 = map->count[SNUG__RANGE_FREE],

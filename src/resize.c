@@ -47,11 +47,14 @@ static snug_status claim(resizing *r) {
 static snug__stamp republish(resizing *r, uint32_t offset, snug__stamp also, uint64_t granules) {
     unsigned    slot  = snug__word_current(atomic_load(&r->entry->word));
     snug__stamp ready = snug__order_unite(&r->pool->order, snug__entry_ready(r->entry, slot), also);
+    bool        moved = offset != atomic_load(&r->entry->offset[slot]);
+    if (moved && r->pool->table_bytes) /* its users may have its old address yet to write there */
+        ready = snug__order_unite(&r->pool->order, ready, snug__entry_users(&r->pool->order, r->entry));
     snug__entry_fill(r->entry, 1 - slot, offset, ready);
     if (r->entry->range != SNUG__NONE && snug__range_at(&r->pool->map, r->entry->range)->fixed)
         r->pool->pinned_granules += granules;
     snug__pool_resized(r->pool, r->entry, r->size);
-    if (offset != atomic_load(&r->entry->offset[slot]))
+    if (moved)
         atomic_fetch_add(&r->pool->moves, 1);
     snug_status status = snug__entry_publish(r->entry, r->generation);
     snug__assert(status == SNUG_OK);

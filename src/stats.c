@@ -35,9 +35,9 @@ static void stats_fill(snug_pool *pool, snug_stats *s) {
     s->pending_bytes         = snug__bytes(map->granules[SNUG__RANGE_PENDING]);
     s->in_flight_bytes       = snug__bytes(map->granules[SNUG__RANGE_TARGET] + map->granules[SNUG__RANGE_GAP] +
                                            map->granules[SNUG__RANGE_ORPHAN]);
-    s->bounce_bytes          = pool->bounce_bytes;
-    s->committed_bytes       = snug__bytes(map->committed) + pool->bounce_bytes;
-    s->limit_bytes           = pool->capacity + pool->bounce_bytes;
+    s->bounce_bytes          = pool->bounce_bytes + pool->table_bytes;
+    s->committed_bytes       = snug__bytes(map->committed) + s->bounce_bytes;
+    s->limit_bytes           = pool->capacity + s->bounce_bytes;
     s->pinned_bytes          = snug__bytes(pool->pinned_granules);
     s->unsettled_bytes       = snug__bytes(unsettled_granules(pool));
     s->largest_hole_bytes    = snug__bytes(snug__map_largest(&pool->map));

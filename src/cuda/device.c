@@ -3,6 +3,7 @@
 #include "../device.h"
 #include "arena.h"
 
+#include <cudaTypedefs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -346,6 +347,30 @@ static snug_status cuda_fill(snug__device *device, void *native, uint64_t to, in
     IN_SCOPE(device, cudaMemsetAsync(at, byte, bytes, native), "cudaMemsetAsync");
 }
 
+/* In the order of the stream, without a kernel: a memory operation of the stream. The driver's function is looked for once it
+ * is asked for; all devices that have the runtime of CUDA 12 can do it, but the driver may not let them. */
+static snug_status cuda_put(snug__device *device, void *native, uint64_t to, uint64_t value) {
+    static _Atomic(PFN_cuStreamWriteValue64_v11070) write;
+    PFN_cuStreamWriteValue64_v11070                 found = atomic_load_explicit(&write, memory_order_relaxed);
+    if (!found) {
+        found = (PFN_cuStreamWriteValue64_v11070)snug__cuda_driver_function("cuStreamWriteValue64");
+        atomic_store_explicit(&write, found, memory_order_relaxed);
+    }
+    if (!found) {
+        snug__device_error_set("this driver has no cuStreamWriteValue64");
+        return SNUG_UNSUPPORTED;
+    }
+    snug__cuda_scope scope;
+    snug_status      status = snug__cuda_scope_open(&scope, device->ordinal);
+    if (status != SNUG_OK)
+        return status;
+    CUresult result =
+        found(native, (CUdeviceptr)(uintptr_t)device->arena.base + to, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    snug__cuda_scope_close(&scope);
+    status = snug__cuda_driver_status(result, "cuStreamWriteValue64");
+    return result == CUDA_ERROR_NOT_SUPPORTED ? SNUG_UNSUPPORTED : status;
+}
+
 /* ------------------------------------------------------------------------------------------------ figures */
 
 static uint64_t cuda_copy_overhead_bytes(snug__device *device) {
@@ -406,6 +431,7 @@ const snug__device_row snug__device_cuda = {
     .write               = cuda_write,
     .read                = cuda_read,
     .fill                = cuda_fill,
+    .put                 = cuda_put,
     .moves_per_operation = 1,
     .copy_overhead_bytes = cuda_copy_overhead_bytes,
     .memory              = cuda_memory,

@@ -177,6 +177,11 @@ struct transfer {
     int         byte;
 };
 
+struct put {
+    uint64_t *to;
+    uint64_t  value;
+};
+
 /* As many copies of a move as go into one launch. */
 enum { MOVES_PER_LAUNCH = 7 };
 struct moves {
@@ -263,6 +268,16 @@ static snug_status host_fill(snug__device *device, void *native, uint64_t to, in
     return snug_host_launch(native, run_fill, &t, sizeof t);
 }
 
+static void run_put(void *arguments) {
+    struct put *p = arguments;
+    *p->to        = p->value;
+}
+
+static snug_status host_put(snug__device *device, void *native, uint64_t to, uint64_t value) {
+    struct put p = {(uint64_t *)(void *)(device->base + to), value};
+    return snug_host_launch(native, run_put, &p, sizeof p);
+}
+
 static uint64_t host_copy_overhead_bytes(snug__device *device) {
     (void)device;
     return 4096; /* about a microsecond of queue and wake-up at memcpy's few GB/s */
@@ -311,6 +326,7 @@ const snug__device_row snug__device_host = {
     .write               = host_write,
     .read                = host_read,
     .fill                = host_fill,
+    .put                 = host_put,
     .moves_per_operation = MOVES_PER_LAUNCH,
     .copy_overhead_bytes = host_copy_overhead_bytes,
     .memory              = host_memory,

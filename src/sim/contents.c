@@ -56,6 +56,19 @@ void snug__contents_read(snug__device *device, const snug_sim_stream *stream, co
         report_tag(stream, touch, wrong, found);
 }
 
+void snug__contents_put(snug__device *device, uint64_t offset, uint64_t value) {
+    if (!snug__spans_set(&device->entries, offset, offset + 8, (snug__words){value, 0, 0}))
+        snug__sim.report.shortages++;
+}
+
+void snug__contents_entry(snug__device *device, const snug_sim_stream *stream, const snug__sim_touch *touch) {
+    uint64_t found = snug__spans_at(&device->entries, snug__spans_find(&device->entries, touch->offset))->words.a;
+    if (found != touch->id)
+        snug__sim_violate(SNUG_SIM_TAG, "stream %u finds %#llx for an address at %#llx of device %u, %#llx expected",
+                          stream->number, (unsigned long long)found, (unsigned long long)touch->offset, touch->device,
+                          (unsigned long long)touch->id);
+}
+
 static void put(snug__device *device, uint64_t offset, uint64_t bytes, snug__words words) {
     if (!snug__spans_set(&device->tags, offset, offset + bytes, words))
         snug__sim.report.shortages++;

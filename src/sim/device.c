@@ -27,14 +27,14 @@ const snug_sim_profile *snug_sim_profile_get(int index) {
 }
 
 static bool device_spans_open(snug__device *device) {
-    if (!snug__spans_open(&device->committed))
-        return false;
-    if (snug__spans_open(&device->tags)) {
-        if (snug__spans_open(&device->accesses))
-            return true;
-        snug__spans_close(&device->tags);
-    }
-    snug__spans_close(&device->committed);
+    snug__spans *all[] = {&device->committed, &device->tags, &device->entries, &device->accesses};
+    unsigned     open  = 0;
+    while (open < sizeof all / sizeof all[0] && snug__spans_open(all[open]))
+        open++;
+    if (open == sizeof all / sizeof all[0])
+        return true;
+    while (open > 0)
+        snug__spans_close(all[--open]);
     return false;
 }
 
@@ -76,6 +76,7 @@ static void sim_close(snug__device *device) {
     snug__check_close(device);
     snug__spans_close(&device->tags);
     snug__spans_close(&device->committed);
+    snug__spans_close(&device->entries);
     free(device);
     snug__sim_unlock();
 }
@@ -320,6 +321,11 @@ static snug_status sim_fill(snug__device *device, void *native, uint64_t to, int
     return snug__sim_leave(transfer(device, native, to, bytes, true, SNUG_SIM_FILL(byte), rate));
 }
 
+static snug_status sim_put(snug__device *device, void *native, uint64_t to, uint64_t value) {
+    snug_status status = snug__sim_enter(SNUG_SIM_CALL_WRITE);
+    return status == SNUG_OK ? snug__sim_leave(snug__sim_put(device, native, to, value)) : status;
+}
+
 /* ------------------------------------------------------------------------------------------------ figures */
 
 static uint64_t sim_copy_overhead_bytes(snug__device *device) {
@@ -372,6 +378,7 @@ const snug__device_row snug__device_sim = {
     .write               = sim_write,
     .read                = sim_read,
     .fill                = sim_fill,
+    .put                 = sim_put,
     .moves_per_operation = 1,
     .copy_overhead_bytes = sim_copy_overhead_bytes,
     .memory              = sim_memory,

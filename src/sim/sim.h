@@ -48,13 +48,14 @@ struct snug__device {
     uint64_t                reserved, committed_bytes;
     snug__spans             committed;      /* a: is it? */
     snug__spans             tags;           /* id, origin, packed: see contents.c */
+    snug__spans             entries;        /* of an address table; a: its value */
     snug__spans             accesses;       /* last write, reads since, move: see check.c */
     uint64_t                accesses_sweep; /* so many spans of accesses: time to drop the settled ones */
 };
 
 /* ------------------------------------------------------------------------------------------------ streams, events */
 
-enum { SNUG__SIM_WAIT, SNUG__SIM_KERNEL, SNUG__SIM_COPY, SNUG__SIM_MOVE };
+enum { SNUG__SIM_WAIT, SNUG__SIM_KERNEL, SNUG__SIM_COPY, SNUG__SIM_MOVE, SNUG__SIM_PUT };
 
 /* An access of a queued kernel. */
 typedef struct snug__sim_touch {
@@ -70,7 +71,7 @@ typedef struct snug__sim_op {
     uint32_t life;
     uint32_t touches;         /* KERNEL: so many of the stream's queued ones are its own */
     uint32_t move;            /* MOVE: number of its record */
-    uint64_t to, from, bytes; /* WAIT: from is a point */
+    uint64_t to, from, bytes; /* WAIT: from is a point; PUT: a value */
     uint64_t end_ns;
 } snug__sim_op;
 
@@ -197,6 +198,8 @@ snug_status snug__sim_kernel(snug_sim_stream *stream, const snug__sim_touch *tou
 snug_status snug__sim_copy(snug__device *device, snug_sim_stream *stream, bool move, uint64_t to, uint64_t from,
                            uint64_t bytes);
 
+snug_status snug__sim_put(snug__device *device, snug_sim_stream *stream, uint64_t to, uint64_t value);
+
 /* ------------------------------------------------------------------------------------------------ check.c */
 
 /* Before the operation is enqueued as the stream's next: are its bytes committed, and what touched them ordered before? */
@@ -226,6 +229,9 @@ bool snug__move_use(uint32_t number);
 void snug__contents_read(snug__device *device, const snug_sim_stream *stream, const snug__sim_touch *touch);
 void snug__contents_write(snug__device *device, const snug__sim_touch *touch);
 void snug__contents_copy(snug__device *device, const snug__sim_op *op);
+/* Of entries of an address table. */
+void snug__contents_put(snug__device *device, uint64_t offset, uint64_t value);
+void snug__contents_entry(snug__device *device, const snug_sim_stream *stream, const snug__sim_touch *touch);
 /* What the move left is torn for good: its record goes. */
 void snug__contents_tear(snug__device *device, uint64_t to, uint64_t bytes, uint32_t move);
 void snug__contents_forget(snug__device *device, uint64_t offset, uint64_t bytes);

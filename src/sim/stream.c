@@ -119,7 +119,9 @@ static void kernel_execute(snug_sim_stream *stream, const snug__sim_op *op) {
             snug__device    *device = snug__sim_device(touch->device, touch->life);
             if (!device || touch->write != writes)
                 continue;
-            if (writes)
+            if (touch->version == SNUG_SIM_ENTRY)
+                snug__contents_entry(device, stream, touch);
+            else if (writes)
                 snug__contents_write(device, touch);
             else
                 snug__contents_read(device, stream, touch);
@@ -132,6 +134,8 @@ static void execute(snug_sim_stream *stream) {
     snug__device       *device = op->kind == SNUG__SIM_KERNEL ? NULL : snug__sim_device(op->device, op->life);
     if (op->kind == SNUG__SIM_KERNEL)
         kernel_execute(stream, op);
+    else if (op->kind == SNUG__SIM_PUT && device)
+        snug__contents_put(device, op->to, op->from);
     else if (op->kind != SNUG__SIM_WAIT && device)
         snug__contents_copy(device, op);
     stream->done++;
@@ -239,7 +243,7 @@ static void enqueue(snug_sim_stream *stream, snug__sim_op op, uint64_t duration_
     op.end_ns                                   = stream->end_ns;
     stream->ops[stream->tail % stream->ops_max] = op;
     stream->tail++;
-    if (op.kind != SNUG__SIM_WAIT)
+    if (op.kind != SNUG__SIM_WAIT && op.kind != SNUG__SIM_PUT)
         memset(stream->held_ns, 0, sizeof stream->held_ns);
     const snug_sim_stream *culprit;
     if (snug__sim.options.style == SNUG_SIM_EAGER)
@@ -254,7 +258,7 @@ snug_status snug__sim_kernel(snug_sim_stream *stream, const snug__sim_touch *tou
         return status;
     for (int writes = 0; writes < 2; writes++)
         for (size_t i = 0; i < n; i++)
-            if (touches[i].write == writes)
+            if (touches[i].write == writes && touches[i].version != SNUG_SIM_ENTRY)
                 snug__check_touch(snug__sim.devices[touches[i].device], stream, touches[i].offset, touches[i].bytes,
                                   writes);
     for (size_t i = 0; i < n; i++)
@@ -293,6 +297,16 @@ snug_status snug__sim_copy(snug__device *device, snug_sim_stream *stream, bool m
     snug__sim.report.copied_bytes += bytes;
     enqueue(stream, op, copy_ns(device, bytes));
     return SNUG_OK;
+}
+
+snug_status snug__sim_put(snug__device *device, snug_sim_stream *stream, uint64_t to, uint64_t value) {
+    snug_status status = ring_room(stream, 0);
+    if (status == SNUG_OK)
+        enqueue(stream,
+                (snug__sim_op){
+                    .kind = SNUG__SIM_PUT, .device = device->index, .life = device->life, .to = to, .from = value},
+                0);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ events */

@@ -22,7 +22,7 @@ typedef struct fd_kernel {
 } fd_kernel;
 
 typedef struct fd_op {
-    enum { FD_COPY, FD_FILL, FD_WAIT, FD_KERNEL } kind;
+    enum { FD_COPY, FD_FILL, FD_PUT, FD_WAIT, FD_KERNEL } kind;
     void             *to;
     const void       *from;
     uint64_t          bytes, until;
@@ -78,6 +78,10 @@ FUZZ_MODEL static void fd_run_op(const fd_op *op) {
     case FD_FILL:
         fd_touch(op->to, op->bytes);
         memset(op->to, op->byte, op->bytes);
+        break;
+    case FD_PUT:
+        fd_touch(op->to, sizeof op->until);
+        memcpy(op->to, &op->until, sizeof op->until);
         break;
     case FD_WAIT: fd_run(op->stream, op->until); break;
     default:
@@ -282,6 +286,11 @@ static snug_status fd_move(snug__device *device, void *native, const snug__copy 
     return SNUG_OK;
 }
 
+static snug_status fd_put(snug__device *device, void *native, uint64_t to, uint64_t value) {
+    fd_enqueue(native, (fd_op){.kind = FD_PUT, .to = device->base + to, .until = value});
+    return SNUG_OK;
+}
+
 static snug_status fd_write(snug__device *device, void *native, uint64_t to, const void *from, uint64_t bytes) {
     fd_enqueue(native, (fd_op){.kind = FD_COPY, .to = device->base + to, .from = from, .bytes = bytes});
     return SNUG_OK;
@@ -343,6 +352,7 @@ static const snug__device_row fd_row = {
     .write               = fd_write,
     .read                = fd_read,
     .fill                = fd_fill,
+    .put                 = fd_put,
     .copy_overhead_bytes = fd_copy_overhead_bytes,
     .memory              = fd_memory,
     .now_ns              = fd_now_ns,

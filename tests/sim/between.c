@@ -36,7 +36,7 @@ static bool other_leaves(world *w) {
         return true;
     buffer *b = o->b;
     o->b      = NULL;
-    return launch(w, &o->draw, o->stream, &b, &o->address, &o->access, 1) &&
+    return launch(w, &o->draw, o->stream, &b, &o->address, &o->access, 1, true) &&
            (w->calls++, snug_release(o->a->stream[o->stream], &b->handle, 1, &o->access) == SNUG_OK);
 }
 

@@ -228,7 +228,7 @@ static bool do_launch(world *w, arena *a, op o, dice *d) {
     for (size_t i = 0; !first && i < n; i++)
         if (!order_use(w, b[i], s, access[i] == SNUG_WRITE))
             return false;
-    if (!launch(w, d, s, b, (char *const *)addresses, access, n))
+    if (!launch(w, d, s, b, (char *const *)addresses, access, n, true))
         return false;
     return release_all(w, a, s, handles, n, access);
 }
@@ -252,7 +252,7 @@ static bool do_hold(world *w, arena *a, op o, dice *d) {
     model_count(a, b, true);
     held_update(a, b);
     char *at = address;
-    return order_use(w, b, s, b->hold_access == SNUG_WRITE) && launch(w, d, s, &b, &at, &b->hold_access, 1);
+    return order_use(w, b, s, b->hold_access == SNUG_WRITE) && launch(w, d, s, &b, &at, &b->hold_access, 1, true);
 }
 
 bool buffer_release(world *w, arena *a, buffer *b) {
@@ -303,7 +303,7 @@ static bool do_raw(world *w, arena *a, op o, dice *d) {
     if (b->state == NOBODY || !b->long_pins || !b->address || !stream_pick(w, a, &s))
         return true;
     b->raw |= set_of(s);
-    return order_use(w, b, s, access == SNUG_WRITE) && launch(w, d, s, &b, &b->address, &access, 1);
+    return order_use(w, b, s, access == SNUG_WRITE) && launch(w, d, s, &b, &b->address, &access, 1, false);
 }
 
 bool buffer_unpin(world *w, arena *a, buffer *b, bool all) {

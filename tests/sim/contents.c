@@ -118,12 +118,29 @@ static void part(dice *d, const buffer *b, bool whole, uint64_t *start, uint64_t
     *end   = *start + 1 + below(d, b->size - *start);
 }
 
+/* Where the buffer's address is in its pool's address table; NULL: the pool has none. */
+static char *entry_of(const world *w, const buffer *b) {
+    void *table;
+    for (unsigned k = 0; k < w->arenas; k++) {
+        const arena *a = &w->arena[k];
+        if (a->pool && b >= a->buffers && b < a->buffers + a->slots)
+            return snug_address_table(a->pool, &table) == SNUG_OK
+                       ? (char *)table + 8 * (size_t)SNUG_HANDLE_INDEX(b->handle)
+                       : NULL;
+    }
+    return NULL;
+}
+
 bool launch(world *w, dice *d, unsigned s, buffer *const *buffers, char *const *addresses, const snug_access *access,
-            size_t n) {
-    snug_sim_access accesses[LAUNCH_MAX * (SEGMENTS_MAX + 1)];
+            size_t n, bool resolved) {
+    snug_sim_access accesses[LAUNCH_MAX * (SEGMENTS_MAX + 2)];
     size_t          count = 0;
     for (size_t i = 0; i < n; i++) {
-        buffer  *b     = buffers[i];
+        buffer *b     = buffers[i];
+        char   *entry = resolved ? entry_of(w, b) : NULL;
+        if (entry)
+            accesses[count++] =
+                (snug_sim_access){entry, 8, SNUG_READ, SNUG_SIM_ENTRY, (uint64_t)(uintptr_t)addresses[i], 0};
         bool     again = false;
         uint64_t start, end;
         for (size_t k = 0; k < i; k++)

@@ -40,6 +40,9 @@ static void options_draw(world *w, arena *a, dice *d) {
     o->destroy_wait_ns  = w->mode == STALL && chance(d, 50) ? 50000 : 0;
     o->log_level        = w->trace ? SNUG_LOG_INFO : SNUG_LOG_OFF;
     o->compaction_off   = w->mode == PLAIN && chance(d, 10);
+    o->address_table    = chance(d, 30);
+    if (o->address_table && !o->handles_max)
+        o->handles_max = 4 * a->slots;
 }
 
 bool arena_open(world *w, arena *a, dice *d) {
@@ -419,7 +422,7 @@ bool stall_begin(world *w) {
             EXPECT_OK(snug_resolve(a->stream[w->stalled], &b->handle, 1, &write, &at));
             char *address = at;
             if (!order_use(w, b, (unsigned)w->stalled, true) ||
-                !launch(w, &d, (unsigned)w->stalled, &b, &address, &write, 1))
+                !launch(w, &d, (unsigned)w->stalled, &b, &address, &write, 1, true))
                 return false;
             EXPECT_OK(snug_release(a->stream[w->stalled], &b->handle, 1, &write));
         }
@@ -451,7 +454,7 @@ bool do_stall_step(world *w, arena *a, op o, dice *d) {
     } else if (a->stream[s] && !b->holds && !b->long_pins) {
         EXPECT_OK(snug_resolve(a->stream[s], &b->handle, 1, &write, &at));
         char *address = at;
-        if (!order_use(w, b, s, write == SNUG_WRITE) || !launch(w, d, s, &b, &address, &write, 1))
+        if (!order_use(w, b, s, write == SNUG_WRITE) || !launch(w, d, s, &b, &address, &write, 1, true))
             return false;
         EXPECT_OK(snug_release(a->stream[s], &b->handle, 1, &write));
         if (chance(d, 20)) {
@@ -481,7 +484,7 @@ static bool stall_outlasts(world *w, arena *a, bool used) {
     EXPECT(a->pool->row->event_query(a->pool->device, a->stream[w->stalled]->main, &done) == SNUG_OK, "query");
     EXPECT(status == SNUG_TIMEOUT && (done || cut || strstr(snug_device_error(), named)), "destroy: %s, %s",
            snug_status_name(status), snug_device_error());
-    EXPECT(snug__sim.now_ns - now <= w->streams * MiB + a->options.destroy_wait_ns, "destroy took %" PRIu64 " ns",
+    EXPECT(snug__sim.now_ns - now <= (w->streams + 2) * MiB + a->options.destroy_wait_ns, "destroy took %" PRIu64 " ns",
            snug__sim.now_ns - now);
     EXPECT(snug_sim_stall(snug_sim_stream_number(w->native[w->stalled]), 0) == SNUG_OK, "go on");
     w->stalled = -1;

@@ -196,7 +196,7 @@ void order_replace(world *w, unsigned s, unsigned t);
 
 /* A kernel on the bytes of up to LAUNCH_MAX buffers whose addresses stand. */
 bool launch(world *w, dice *d, unsigned s, buffer *const *buffers, char *const *addresses, const snug_access *access,
-            size_t n);
+            size_t n, bool resolved);
 
 /* ------------------------------------------------------------------------------------------------ model.c */
 
