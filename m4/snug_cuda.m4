@@ -1,7 +1,7 @@
 # SNUG_CUDA
 # --with-cuda[=DIR], --without-cuda; not said: used if a toolkit is found, in $CUDA_HOME, $CUDA_PATH, where nvcc is, or in
 # /usr/local/cuda. Needs the headers and the shared runtime of CUDA 12.4 or later; a driver only at run time. Substitutes
-# CUDA_CPPFLAGS, CUDA_LIBS, and CUDA_DIR and NVCC for what is compiled for a GPU. Conditionals: CUDA, NVCC.
+# CUDA_CPPFLAGS, CUDA_LIBS, and CUDA_DIR, CUDA_LIBDIR and NVCC for what is compiled for a GPU. Conditionals: CUDA, NVCC.
 AC_DEFUN([SNUG_CUDA], [
     AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
         [pools on CUDA devices, with the toolkit in DIR (default: if one is found)])], [], [with_cuda=maybe])
@@ -45,12 +45,29 @@ AC_DEFUN([SNUG_CUDA], [
             CUDA_CPPFLAGS="$CUDA_CPPFLAGS -DSNUG_HAVE_CUDA"
             # found at run time where it was found now; LD_LIBRARY_PATH still comes before
             CUDA_LIBS="$CUDA_LIBS -Wl,-rpath,$snug_lib -Wl,--enable-new-dtags"
+            CUDA_LIBDIR=$snug_lib
             AC_PATH_PROG([NVCC], [nvcc], [], [$CUDA_DIR/bin$PATH_SEPARATOR$PATH])
+            SNUG_NVCC_WORKS
         ])
     ])
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([CUDA_LIBS])
     AC_SUBST([CUDA_DIR])
+    AC_SUBST([CUDA_LIBDIR])
     AM_CONDITIONAL([CUDA], [test "$have_cuda" != no])
-    AM_CONDITIONAL([NVCC], [test -n "$NVCC"])
+    AM_CONDITIONAL([NVCC], [test "$have_cuda" != no && test -n "$NVCC"])
+])
+
+# SNUG_NVCC_WORKS
+# Empties NVCC unless it makes a program: it needs a C++ compiler, and not every version of one.
+AC_DEFUN([SNUG_NVCC_WORKS], [
+    AS_IF([test -n "$NVCC"], [
+        AC_MSG_CHECKING([whether $NVCC works])
+        AS_ECHO(["__global__ void kernel() {} int main() { kernel<<<1, 1>>>(); return cudaGetLastError() != cudaSuccess; }"]) >conftest.cu
+        AS_IF([$NVCC -cudart shared -o conftest.out conftest.cu >&AS_MESSAGE_LOG_FD 2>&1], [AC_MSG_RESULT([yes])], [
+            AC_MSG_RESULT([no, see config.log: the examples with device code aren't built])
+            NVCC=
+        ])
+        rm -f conftest.cu conftest.out
+    ])
 ])
