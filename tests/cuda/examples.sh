@@ -8,7 +8,9 @@ LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 SNUG_DOUBLE_MEMORY_MB=256
 # The library loaded first stands before the sanitizer's, which does no harm: it calls nothing that is checked.
 ASAN_OPTIONS=verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-export LD_LIBRARY_PATH SNUG_DOUBLE_MEMORY_MB ASAN_OPTIONS
+# The double joins the threads of destroyed streams when it is reset, and these programs don't know that it is one.
+TSAN_OPTIONS=report_thread_leaks=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}
+export LD_LIBRARY_PATH SNUG_DOUBLE_MEMORY_MB ASAN_OPTIONS TSAN_OPTIONS
 n=0
 
 # result NAME: by the status of the command before it; what it said, if it failed.
