@@ -17,7 +17,8 @@ enum { BUFFERS = 64 };
 static void check(snug_status status, const char *what) {
     if (status == SNUG_OK)
         return;
-    fprintf(stderr, "%s: %s (%s)\n", what, snug_status_string(status), snug_device_error());
+    const char *words = snug_device_error(); /* the runtime's own, if it was the runtime that refused */
+    fprintf(stderr, "%s: %s%s%s\n", what, snug_status_string(status), *words ? ": " : "", words);
     exit(1);
 }
 
