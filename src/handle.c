@@ -135,7 +135,9 @@ uint64_t snug__entry_thawed(snug__entry *entry) {
 }
 
 void snug__entry_hold(snug__entry *entry) {
-    atomic_fetch_add(&entry->word, 1);
+    uint64_t was = atomic_load(&entry->word);
+    while (!atomic_compare_exchange_weak(&entry->word, &was, (was + 1) & ~SNUG__MOVING))
+        ;
 }
 
 /* Ends a dying generation that nobody holds; true: it was this call that did. */

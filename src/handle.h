@@ -183,7 +183,7 @@ static inline void snug__entry_set_long(snug__entry *entry, bool on) {
         atomic_fetch_and(&entry->word, ~SNUG__LONG);
 }
 
-/* Once it is held, until it is let go: a claim that becomes a pin, dying or not. */
+/* A claim becomes a pin, dying or not. Cancels a move: the mover that set MOVING may look at the list when the claim has gone. */
 void snug__entry_hold(snug__entry *entry);
 
 /* Frees: OK (dead at once; its range is the caller's to give back), BUSY (held: dying, the last to let go ends it), STALE,

@@ -15,14 +15,14 @@
  *
  * Properties: what is held stays live and in its place; a freed buffer ends exactly once, when nobody holds it; the mark of a
  * use is seen by whoever finds the buffer held by nobody.
- * Options: R rounds a client (2), MM moves (2), -DDETACH: the second client detaches while it holds.
+ * Options: R rounds a client, MM moves, -DDETACH: the second client detaches while it holds.
  * Planted bugs, each is caught:
  *   B_NOFENCE     the word is looked at before the claim can be seen      B_ONELOOK    no look at the lists once MOVING is set
  *   B_KILLFIRST   a free looks at the lists before it sets DYING          B_POPMARK    the claim goes before the mark
  *   B_COMPACT     a claim released out of order lets later ones move up   B_ENDSTORE   the generation is ended by a store
  *   B_BACKDYING   a failed resolve doesn't look for DYING                 B_UNPINEND   the last unpin ends without a look at lists
  *   B_DETACHPOP   a detach empties the list before it pins                B_LOOKMOVING a claim holds though MOVING is set
- *   B_RELDYING    a release doesn't look for DYING */
+ *   B_RELDYING    a release doesn't look for DYING                       B_HOLDMOVING a detach's pin leaves MOVING set */
 #ifndef R
 #define R 2
 #endif
@@ -37,11 +37,17 @@
 #define H 1      /* the handle; other buffers' are OTHER */
 #define OTHER 2
 
+#ifdef B_LOOKMOVING
+#define AWAY 0
+#else
+#define AWAY MOVING
+#endif
+
 short word = LIVE;
 byte  count[2];
 byte  list[4]; /* two positions a client */
-byte  ended, marks, held; /* held: so many hold it */
-bool  killed;
+byte  ended, held; /* held: so many hold it */
+bool  written; /* since the copy began */
 
 /* What it was before, in one step. */
 inline cas(was, is, done) {
@@ -113,7 +119,7 @@ inline unpin() {
 inline use() {
     assert(word & LIVE);
     assert((word & CUR) == place);
-    atomic { marks++; }
+    atomic { written = true; }
 }
 
 proctype client(byte s) {
@@ -138,11 +144,7 @@ proctype client(byte s) {
         was = word;
 #endif
         atomic {
-            claimed = (was & LIVE) && !(was & DYING)
-#ifndef B_LOOKMOVING
-                      && !(was & MOVING)
-#endif
-            ;
+            claimed = (was & LIVE) && !(was & DYING) && !(was & AWAY);
             if :: claimed -> held++; place = was & CUR :: else fi
         }
         if
@@ -178,11 +180,14 @@ proctype client(byte s) {
 #ifdef DETACH
             if
             :: s == 1 ->
-#ifdef B_DETACHPOP
+#if defined B_DETACHPOP
                 count[s] = 0;
+                atomic { word = (word + PIN) & ~MOVING; }
+#elif defined B_HOLDMOVING
                 atomic { word = word + PIN; }
+                count[s] = 0;
 #else
-                atomic { word = word + PIN; }
+                atomic { word = (word + PIN) & ~MOVING; }
                 count[s] = 0;
 #endif
                 use();
@@ -195,33 +200,29 @@ proctype client(byte s) {
         :: else
         fi;
         if
+        :: claimed && base == 1 -> /* the other one goes first */
+#ifdef B_COMPACT
+            list[0] = H; list[1] = 0; count[0] = 1
+#else
+            list[0] = 0
+#endif
+        :: true
+        fi;
+        if
         :: claimed ->
 #ifndef B_POPMARK
-            atomic { held--; marks--; }
+            atomic { held--; }
 #endif
-            if
-            :: base == 1 ->
-                if
-                :: /* the other one first */
-#ifdef B_COMPACT
-                    list[0] = H; list[1] = 0; count[0] = 1;
-#else
-                    list[0] = 0;
-#endif
-                    skip; skip; count[0] = 0
-                :: count[0] = 1
-                fi
-            :: else -> count[s] = 0
-            fi;
+            count[s] = 0;
 #ifdef B_POPMARK
-            atomic { held--; marks--; }
+            atomic { held--; }
 #endif
 #ifndef B_RELDYING
             was = word;
             if :: (was & LIVE) && (was & DYING) -> end() :: else fi;
 #endif
         :: pinned ->
-            atomic { held--; marks--; }
+            atomic { held--; }
             unpin()
         :: else
         fi;
@@ -252,11 +253,11 @@ proctype mover() {
                 if
                 :: found -> atomic { word = word & ~MOVING; }
                 :: else ->
-                    /* the copy; then the publish, which fails if it was cancelled or freed */
+                    written = false; /* the copy; then the publish, which fails if it was cancelled or freed */
                     atomic {
                         if
                         :: (word & LIVE) && !(word & DYING) && (word & MOVING) && word / PIN == 0 ->
-                            assert(held == 0 && marks == 0);
+                            assert(held == 0 && !written);
                             word = (word ^ CUR) & ~MOVING
                         :: else -> word = word & ~MOVING
                         fi
@@ -275,7 +276,7 @@ proctype freer() {
     bool  found, done;
 #ifdef B_KILLFIRST
     look(found);
-    atomic { word = (word | DYING) & ~MOVING; killed = true; }
+    atomic { word = (word | DYING) & ~MOVING; }
     if
     :: !found && word / PIN == 0 ->
         atomic {
@@ -287,7 +288,7 @@ proctype freer() {
     :: else
     fi
 #else
-    atomic { word = (word | DYING) & ~MOVING; killed = true; }
+    atomic { word = (word | DYING) & ~MOVING; }
     end()
 #endif
 }

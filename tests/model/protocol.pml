@@ -2,7 +2,7 @@
  * device that executes what was enqueued in order per stream, as late as it likes.
  *
  * The names and the numbers (1) to (6) are those of src/move.h. Step by step:
- *   resolve    snug_resolve, snug__entry_pin: one CAS of the word, then the location that it names, then snug__order_wait
+ *   resolve    snug_resolve, by a pin (a claim is as good: claims.pml), snug__entry_pin: one CAS of the word, then the location that it names, then snug__order_wait
  *   release    snug_release: snug__order_record, then the epoch, then snug__atomic_stamp_add, then snug__entry_unpin
  *   pin, unpin snug_pin, snug_unpin: as a writer, but the host waits, and on nobody's stream
  *   alloc      snug_alloc: settle_in, snug__handles_live       free      snug_free: snug__entry_kill

@@ -78,6 +78,8 @@ polls="-DNW=0 -DNP=2 -DRR=2"
 # shellcheck disable=SC2086 # lists of options
 {
     holds 1 tso -DFENCE
+    holds 10 claims -DR=1 -DMM=1
+    holds 10 claims -DR=1 -DMM=1 -DDETACH
     holds 1 protocol -DPINS -DNOCACHE $small -DMM=2
     holds 1 protocol -DLATE -DREADS -DNOCACHE $small -DMM=1
     holds 1 protocol -DLATE $frees -DRA=1 -DRB=1 -DMM=1
@@ -97,6 +99,7 @@ polls="-DNW=0 -DNP=2 -DRR=2"
     holds 100 chain
     holds 100 epoch -DNP=1 -DRR=1 -DNW=2
     holds 100 epoch -DMARKER $polls
+    holds 100 claims -DR=1 -DMM=2 -DDETACH
     holds long protocol $marker -DNP=1
 
     holds long protocol -DNH=1 -DNR=2 -DRA=2 -DRB=1 -DMM=2
@@ -115,6 +118,8 @@ polls="-DNW=0 -DNP=2 -DRR=2"
     caught long protocol W_READYLESS $frees -DRA=2 -DRB=2 -DMM=2
 
     caught 1 tso "POLL WAIT"
+    caught 1 claims "B_NOFENCE B_ONELOOK B_KILLFIRST B_POPMARK B_COMPACT B_ENDSTORE B_BACKDYING B_LOOKMOVING B_RELDYING" -DR=1 -DMM=1
+    caught 1 claims "B_DETACHPOP B_UNPINEND B_HOLDMOVING" -DR=1 -DMM=1 -DDETACH
     caught 1 slide "B_NOFREEZE B_WAITFIRST B_NOREADERS"
     caught 1 slide B_FREEFROZEN -DFREE
     caught 1 chain BATCH
