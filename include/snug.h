@@ -324,7 +324,7 @@ typedef struct snug_receipt {
     uint64_t          largest_before_bytes, largest_after_bytes; /* hole */
     uint32_t          plans, moves;
     uint32_t          cancelled; /* by a client's write or free */
-    uint32_t          busy;      /* not made because of pins */
+    uint32_t          busy;      /* not made because of others: pinned, or freed just then */
 } snug_receipt;
 
 /* The receipt of that number: each run of compaction that moved or tried to move something leaves one, and the last 256 are

@@ -135,7 +135,9 @@ static snug_status room_make(snug_pool *pool, snug__fit fit, snug_receipt *recei
         } else if (verdict != SNUG_PENDING || !may) {
             return !may || snug__map_ready(&pool->map) ? verdict : SNUG_NO_MEMORY;
         }
-        /* somebody's short pins are in the way */
+        /* somebody's short pins are in the way, or others are as quick to take what is made */
+        if (verdict == SNUG_CAPACITY && pool->map.granules[SNUG__RANGE_FREE] >= fit.size)
+            verdict = SNUG_PINNED;
         uint64_t now = snug__pool_now(pool);
         deadline     = deadline ? deadline : now + pool->pin_wait_ns;
         if (now >= deadline && (run.moves == 0 || attempt >= ATTEMPTS_MAX))

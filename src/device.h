@@ -31,8 +31,8 @@ typedef struct snug__copy {
 
 typedef struct snug__device_row {
     const char *name;
-    bool        captures;  /* its streams can be captured into graphs */
-    int (*count)(void);    /* devices of this kind on this machine; 0: the words say why */
+    bool        captures; /* its streams can be captured into graphs */
+    int (*count)(void);   /* devices of this kind on this machine; 0: the words say why */
     snug_status (*open)(int index, snug__device **device);
     void (*close)(snug__device *device); /* the arena is released before */
 
@@ -69,7 +69,8 @@ typedef struct snug__device_row {
     snug_status (*write)(snug__device *device, void *native, uint64_t to, const void *from, uint64_t bytes);
     snug_status (*read)(snug__device *device, void *native, void *to, uint64_t from, uint64_t bytes);
     snug_status (*fill)(snug__device *device, void *native, uint64_t to, int byte, uint64_t bytes);
-    snug_status (*put)(snug__device *device, void *native, uint64_t to, uint64_t value); /* 8 bytes, aligned; or UNSUPPORTED */
+    snug_status (*put)(snug__device *device, void *native, uint64_t to,
+                       uint64_t value); /* 8 bytes, aligned; or UNSUPPORTED */
 
     uint32_t moves_per_operation; /* copies of one move that take one place in a stream's queue */
     uint64_t (*copy_overhead_bytes)(

@@ -125,7 +125,7 @@ static bool motion_begin(snug__run *run, motion *motion) {
         if (status == SNUG_OK)
             break;
         if (status == SNUG_STALE || !run->may_wait || !patient(run)) {
-            run->busy += status == SNUG_BUSY;
+            run->busy++;
             return false;
         }
         pin_wait(run);

@@ -21,7 +21,7 @@ typedef struct snug__run {
                *resized_to; /* its one item's target is of another size than the source: for so many bytes. Or NULL */
     bool        begun;      /* something has been enqueued */
     uint32_t    moves, cancelled;
-    uint32_t    busy; /* moves that pins kept from being made */
+    uint32_t    busy; /* moves that were not made because of others: pinned, or freed just then */
     uint64_t    moved_granules;
     uint64_t    waited_ns;   /* on the host: for pins, and for copies where too many were queued */
     uint64_t    waited_mask; /* streams that its copies wait for */

@@ -11,8 +11,9 @@ static _Thread_local struct between {
     void (*yield)(void);
     void (*begin)(void);
     void (*freeze)(void);
-    bool     inside;
-    unsigned yields;
+    bool        inside;
+    unsigned    yields;
+    snug_handle begins; /* what the begin hook comes before the move of */
 } between;
 
 static inline void between_clear(void) {
@@ -52,6 +53,8 @@ int __wrap_sched_yield(void) {
 }
 
 snug_status __wrap_snug__entry_begin_move(snug__entry *entry, snug_handle handle, snug__order *order) {
+    if (!between.inside)
+        between.begins = handle;
     between_call(between.begin);
     return __real_snug__entry_begin_move(entry, handle, order);
 }

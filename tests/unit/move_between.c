@@ -4,6 +4,8 @@
 #include "move_world.h"
 #include "between.h"
 
+#define FOR_EVER UINT64_C(60000000000)
+
 static snug_access access_of_victim;
 
 static uint32_t pins_of(snug_handle handle) {
@@ -61,6 +63,11 @@ static void pin_before_freeze(void) {
     pin_victim();
 }
 
+static void free_before_begin(void) {
+    between.begin = NULL;
+    drop(between.begins);
+}
+
 static void free_before_freeze(void) {
     between.freeze = NULL;
     drop(victim);
@@ -93,8 +100,6 @@ static snug_compact_result step(void) {
     is_status(snug_compact(pool, NULL, &result), SNUG_OK, "a step");
     return result;
 }
-
-#define FOR_EVER UINT64_C(60000000000)
 
 static void a_reader_that_stays_is_respected(void) {
     scene(SNUG_READ, 1000000);
@@ -308,6 +313,45 @@ static void a_slide_stops_at_a_late_move(void) {
     finish();
 }
 
+/* ------------------------------------------------------------------------------------------------ on demand */
+
+/* hole | live, so many times, and the first to move will be freed just before. */
+static void scene_holes(uint64_t n, const uint64_t sizes[][2]) {
+    snug_handle holes[10];
+    uint64_t    all = 0;
+    for (uint64_t i = 0; i < n; i++)
+        all += sizes[i][0] + sizes[i][1];
+    open_pool(all);
+    for (uint64_t i = 0; i < n; i++) {
+        holes[i] = put(sizes[i][0]);
+        if (sizes[i][1])
+            put(sizes[i][1]);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        drop(holes[i]);
+    between_clear();
+    between.begin     = free_before_begin;
+    access_of_victim  = SNUG_READ;
+    pool->pin_wait_ns = FOR_EVER;
+}
+
+/* The bytes are there, and nothing stands in the way: it is for the next plan to find out where. */
+static void a_free_before_the_first_move_is_no_want_of_room(void) {
+    snug_handle large;
+    scene_holes(4, (uint64_t[][2]){{1, 2}, {1, 2}, {1, 2}, {1, 2}}); /* larger than any hole: they can only slide */
+    is_status(snug_alloc(pool, 4 * G, NULL, &large), SNUG_OK, "the first buffer to slide is freed just before");
+    is_u64(stats_of(pool).free_bytes, 2 * G, "  its bytes are free");
+    finish();
+    scene_holes(4, (uint64_t[][2]){{2, 3}, {2, 3}, {2, 12}, {3, 0}}); /* one goes to the last hole; then the other slides */
+    is_status(snug_alloc(pool, 9 * G, NULL, &large), SNUG_OK, "all that the first of several steps moves is freed just before");
+    is_u64(stats_of(pool).free_bytes, 3 * G, "  its bytes are free");
+    finish();
+    scene(SNUG_READ, FOR_EVER);
+    between.begin = free_before_begin;
+    is_status(snug_alloc(pool, 30 * G, NULL, &large), SNUG_OK, "the one that is to make room is freed just before");
+    finish();
+}
+
 int main(void) {
     a_reader_that_stays_is_respected();
     a_reader_that_goes_is_waited_for();
@@ -321,5 +365,6 @@ int main(void) {
     a_pin_comes_before_a_late_move_begins();
     a_reader_stays_when_a_late_move_ends();
     a_slide_stops_at_a_late_move();
+    a_free_before_the_first_move_is_no_want_of_room();
     return done_testing();
 }
