@@ -16,7 +16,7 @@ set -u
 CC=${CC:-gcc}
 command -v "${CC%% *}" >/dev/null || { echo "1..0 # SKIP there is no $CC"; exit 0; }
 top=$(cd "$(dirname "$0")/../.." && pwd)
-runs=${MUTANT_RUNS:-400}
+runs=${MUTANT_RUNS:-600}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 words=${*:-${MUTANT_WORDS-}}
